@@ -1,0 +1,104 @@
+//! Ordered consumers: named positions on a queue, divided into slots.
+
+use std::fmt;
+
+use async_trait::async_trait;
+
+use crate::{ConsumerName, Created, Dropped, QueueName, Result, SlotCount};
+
+/// A consumer's full name: its queue and its own.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConsumerPath {
+    /// The queue it reads.
+    pub queue: QueueName,
+    /// Its name within the queue.
+    pub consumer: ConsumerName,
+}
+
+impl ConsumerPath {
+    /// Checks and joins the two names.
+    ///
+    /// # Errors
+    /// `invalid_input` when one of them is not a name.
+    pub fn new(queue: impl Into<String>, consumer: impl Into<String>) -> Result<Self> {
+        Ok(Self { queue: QueueName::new(queue)?, consumer: ConsumerName::new(consumer)? })
+    }
+}
+
+impl fmt::Display for ConsumerPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.queue, self.consumer)
+    }
+}
+
+/// Where a new consumer begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Start {
+    /// With the oldest message that is stored.
+    #[default]
+    Earliest,
+    /// With what commits after the consumer was made.
+    Latest,
+}
+
+/// A consumer to make: `ordered(n)`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreateConsumer {
+    /// Its full name.
+    pub path: ConsumerPath,
+    /// How many slots divide its queue's partitions.
+    pub slots: SlotCount,
+    /// Where it begins.
+    pub start: Start,
+}
+
+impl CreateConsumer {
+    /// An ordered consumer with `slots` slots that begins at the earliest message.
+    pub fn ordered(path: ConsumerPath, slots: SlotCount) -> Self {
+        Self { path, slots, start: Start::default() }
+    }
+
+    /// Sets where it begins.
+    #[must_use]
+    pub fn start(mut self, start: Start) -> Self {
+        self.start = start;
+        self
+    }
+}
+
+/// How one consumer stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConsumerStatus {
+    /// Its full name.
+    pub path: ConsumerPath,
+    /// How many slots it has.
+    pub slots: SlotCount,
+    /// Messages that it has not acked yet.
+    pub lag: u64,
+    /// Members whose membership is live.
+    pub workers: u32,
+}
+
+/// Making and dropping consumers.
+#[async_trait]
+pub trait Consumers: Send + Sync {
+    /// Makes a consumer with all its slots at one position.
+    ///
+    /// # Errors
+    /// `not_found` when the queue does not exist; `invalid_input` for more slots than partitions; `conflict` when the consumer
+    /// exists with another number of slots.
+    async fn create_consumer(&self, request: &CreateConsumer) -> Result<Created>;
+
+    /// Drops a consumer with all its slots. With `force` also while slots are held or batches open: their owners' calls then
+    /// answer `not_found`.
+    ///
+    /// # Errors
+    /// `open_batch` when a batch is open, `conflict` when a slot is held, both only without `force`.
+    async fn drop_consumer(&self, path: &ConsumerPath, force: bool) -> Result<Dropped>;
+
+    /// How every consumer of a queue, or of all queues, stands.
+    ///
+    /// # Errors
+    /// `not_found` when the queue named does not exist; `unavailable`.
+    async fn consumer_status(&self, queue: Option<&QueueName>) -> Result<Vec<ConsumerStatus>>;
+}

@@ -1,0 +1,118 @@
+//! Leases: named TTL ownership with a fencing epoch.
+
+mod step;
+mod table;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::{Epoch, HolderName, LeaseName, Nonce, Release, Renewal, Result, Timestamp, Ttl};
+
+pub use step::{Call, Holding, LeaseState, Outcome, Request, Step, step};
+pub use table::{Action, Event, Phase, TABLE};
+
+/// A lease to acquire.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AcquireLease {
+    /// Which lease.
+    pub name: LeaseName,
+    /// The caller's label.
+    pub holder: HolderName,
+    /// How long the grant lasts without renewal.
+    pub ttl: Ttl,
+    /// Identifies this attempt: the same call again returns the stored grant while it is live.
+    pub nonce: Option<Nonce>,
+}
+
+impl AcquireLease {
+    /// An attempt with the default TTL and no nonce.
+    pub fn new(name: LeaseName, holder: HolderName) -> Self {
+        Self { name, holder, ttl: Ttl::DEFAULT, nonce: None }
+    }
+
+    /// Sets how long the grant lasts without renewal.
+    #[must_use]
+    pub fn ttl(mut self, ttl: Ttl) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// Sets the nonce.
+    #[must_use]
+    pub fn nonce(mut self, nonce: Nonce) -> Self {
+        self.nonce = Some(nonce);
+        self
+    }
+}
+
+/// What a holder presents with every call on its lease.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct LeaseToken {
+    /// Which lease.
+    pub name: LeaseName,
+    /// The epoch of the grant, which alone decides.
+    pub epoch: Epoch,
+}
+
+/// What an acquire answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Acquired {
+    /// Granted to the caller.
+    Granted {
+        /// What to present from now on.
+        token: LeaseToken,
+        /// When the grant expires by the engine's clock; the caller's own deadline is anchored before the request.
+        expires_at: Timestamp,
+    },
+    /// Somebody holds it.
+    Held {
+        /// The holder's label.
+        holder: HolderName,
+        /// The holder's epoch.
+        epoch: Epoch,
+        /// Since when.
+        since: Timestamp,
+        /// How long until it expires unless renewed.
+        expires_in: Duration,
+    },
+}
+
+/// How one lease stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseStatus {
+    /// Which lease.
+    pub name: LeaseName,
+    /// The stored state.
+    pub state: LeaseState,
+}
+
+/// Acquiring and giving back leases.
+#[async_trait]
+pub trait Leases: Send + Sync {
+    /// Acquires a lease that is free or expired, or returns the live one that was granted to the same nonce.
+    ///
+    /// A holder's name identifies nothing: a live lease is granted to nobody else, also not to the same name.
+    ///
+    /// # Errors
+    /// `unavailable`; `unknown_outcome`, which the same nonce resolves.
+    async fn acquire_lease(&self, request: &AcquireLease) -> Result<Acquired>;
+
+    /// Extends a grant by `ttl`, or by the TTL it was acquired with, also after expiry as long as nobody took over.
+    ///
+    /// # Errors
+    /// `unavailable`: unknown, the old deadline stands.
+    async fn renew_lease(&self, token: &LeaseToken, ttl: Option<Ttl>) -> Result<Renewal>;
+
+    /// Gives a lease back.
+    ///
+    /// # Errors
+    /// `unavailable`.
+    async fn release_lease(&self, token: &LeaseToken) -> Result<Release>;
+
+    /// How every lease stands, by name.
+    ///
+    /// # Errors
+    /// `unavailable`.
+    async fn lease_status(&self) -> Result<Vec<LeaseStatus>>;
+}

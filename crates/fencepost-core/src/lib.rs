@@ -1,0 +1,37 @@
+//! The contract of fencepost: what every engine answers, and nothing of how it stores it.
+//!
+//! This crate owns the words, the types, the errors and the transition tables of leases and slots. It opens no file, speaks no
+//! SQL and starts no task; the only system calls it makes read clocks and randomness.
+//!
+//! The two tables worth reading first are [`slot::TABLE`] and [`lease::TABLE`]: they *are* the semantics, and every engine runs
+//! the pure functions [`slot::step`] and [`lease::step`] over them inside its own transaction.
+
+mod clock;
+mod consumer;
+mod engine_clock;
+mod epoch;
+mod error;
+pub mod lease;
+mod member;
+mod message;
+mod name;
+mod partition;
+mod queue;
+pub mod slot;
+mod store;
+mod wake;
+
+pub use clock::{BootInstant, Clock, Deadline, HostClock, ManualClock, Timestamp, Ttl};
+pub use consumer::{ConsumerPath, ConsumerStatus, Consumers, CreateConsumer, Start};
+pub use engine_clock::EngineClock;
+pub use epoch::Epoch;
+pub use error::{Error, Kind, Result, Retry};
+pub use lease::{AcquireLease, Acquired, LeaseStatus, LeaseToken, Leases};
+pub use member::{Heartbeat, MemberStatus, Members, Pulse};
+pub use message::{BatchId, BatchSize, Headers, MAX_HEADERS, MAX_PAYLOAD, Message, MessageId, NewMessage};
+pub use name::{ConsumerName, HolderName, Key, LeaseName, MessageKind, Nonce, QueueName, WorkerName};
+pub use partition::{Partition, Partitions, RoundRobin, SlotCount, SlotIndex};
+pub use queue::{Created, Dropped, Position, QueueStatus, Queues};
+pub use slot::{Batch, ClaimSlot, Release, Renewal, SlotGrant, SlotStatus, SlotToken, Slots};
+pub use store::{Store, StoreInfo};
+pub use wake::{Closed, Topic, WakeHub, WakeReceiver, Wakeups};

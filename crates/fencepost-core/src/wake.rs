@@ -1,0 +1,164 @@
+//! Wake-ups: hints, coalesced and without payload, that something may be there. Polling stays the truth.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use tokio::sync::watch;
+
+use crate::{ConsumerPath, QueueName};
+
+/// What a sleeper waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Topic {
+    /// Messages were appended to the queue.
+    Messages(QueueName),
+    /// A slot of the consumer became claimable other than by expiry, or its membership changed.
+    Slots(ConsumerPath),
+}
+
+/// The sender of wake-ups is gone: the store was closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Closed;
+
+impl fmt::Display for Closed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the store was closed")
+    }
+}
+
+impl std::error::Error for Closed {}
+
+/// Registering sleepers.
+pub trait Wakeups: Send + Sync {
+    /// A receiver that is woken by what happens to `topic` from now on. Dropping it leaves nothing behind.
+    fn wakes(&self, topic: &Topic) -> WakeReceiver;
+}
+
+/// The registry of sleepers that every engine keeps.
+#[derive(Debug, Clone, Default)]
+pub struct WakeHub(Arc<Mutex<Sleepers>>);
+
+#[derive(Debug, Default)]
+struct Sleepers {
+    topics: HashMap<Topic, watch::Sender<()>>,
+    closed: bool,
+}
+
+impl WakeHub {
+    fn sleepers(&self) -> MutexGuard<'_, Sleepers> {
+        self.0.lock().expect("no panic while sleepers are registered")
+    }
+
+    /// Registers a sleeper.
+    pub fn receiver(&self, topic: &Topic) -> WakeReceiver {
+        let mut sleepers = self.sleepers();
+        let receiver = if sleepers.closed {
+            watch::channel(()).1
+        } else {
+            sleepers.topics.entry(topic.clone()).or_insert_with(|| watch::channel(()).0).subscribe()
+        };
+        WakeReceiver { hub: self.clone(), topic: topic.clone(), receiver: Some(receiver) }
+    }
+
+    /// Wakes who sleeps on `topic`.
+    pub fn wake(&self, topic: &Topic) {
+        if let Some(sender) = self.sleepers().topics.get(topic) {
+            sender.send_replace(());
+        }
+    }
+
+    /// What anybody sleeps on. A sender never pays for a sleeper that is not there.
+    pub fn topics(&self) -> Vec<Topic> {
+        self.sleepers().topics.keys().cloned().collect()
+    }
+
+    /// Whether nobody sleeps.
+    pub fn is_empty(&self) -> bool {
+        self.sleepers().topics.is_empty()
+    }
+
+    /// Tells every sleeper, now and later, that no wake-up will come.
+    pub fn close(&self) {
+        let mut sleepers = self.sleepers();
+        sleepers.closed = true;
+        sleepers.topics.clear();
+    }
+}
+
+/// Receives the wake-ups of one topic.
+#[derive(Debug)]
+pub struct WakeReceiver {
+    hub: WakeHub,
+    topic: Topic,
+    receiver: Option<watch::Receiver<()>>,
+}
+
+impl WakeReceiver {
+    /// Waits for the next wake-up; several that came meanwhile are one. Cancel-safe: a wake-up is not lost.
+    ///
+    /// # Errors
+    /// [`Closed`] when the store was closed.
+    pub async fn woken(&mut self) -> Result<(), Closed> {
+        match &mut self.receiver {
+            Some(receiver) => receiver.changed().await.map_err(|_| Closed),
+            None => Err(Closed),
+        }
+    }
+}
+
+impl Drop for WakeReceiver {
+    fn drop(&mut self) {
+        let mut sleepers = self.hub.sleepers();
+        self.receiver = None;
+        if sleepers.topics.get(&self.topic).is_some_and(|sender| sender.receiver_count() == 0) {
+            sleepers.topics.remove(&self.topic);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn topic(name: &str) -> Topic {
+        Topic::Messages(QueueName::new(name).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_wake_before_the_wait_is_kept_and_several_are_one() {
+        let hub = WakeHub::default();
+        let mut receiver = hub.receiver(&topic("q"));
+        hub.wake(&topic("q"));
+        hub.wake(&topic("q"));
+        assert_eq!(receiver.woken().await, Ok(()));
+        let mut second = std::pin::pin!(receiver.woken());
+        assert!(futures_poll(second.as_mut()).is_none());
+    }
+
+    #[tokio::test]
+    async fn other_topics_stay_asleep_and_dropped_receivers_leave_nothing() {
+        let hub = WakeHub::default();
+        let receivers: Vec<_> = (0..1_000).map(|n| hub.receiver(&topic(&format!("q{n}")))).collect();
+        assert_eq!(hub.topics().len(), 1_000);
+        drop(receivers);
+        assert!(hub.is_empty());
+    }
+
+    #[tokio::test]
+    async fn closing_wakes_with_closed_for_ever() {
+        let hub = WakeHub::default();
+        let mut early = hub.receiver(&topic("q"));
+        hub.close();
+        assert_eq!(early.woken().await, Err(Closed));
+        assert_eq!(hub.receiver(&topic("q")).woken().await, Err(Closed));
+    }
+
+    fn futures_poll<F: Future>(future: std::pin::Pin<&mut F>) -> Option<F::Output> {
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        match future.poll(&mut context) {
+            std::task::Poll::Ready(output) => Some(output),
+            std::task::Poll::Pending => None,
+        }
+    }
+}
