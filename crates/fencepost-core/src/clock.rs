@@ -258,7 +258,8 @@ mod tests {
     #[test]
     fn deadline_is_anchored_before_the_request() {
         let sent = BootInstant::from_boot(Duration::from_secs(10));
-        let deadline = Deadline::of_request(sent, Ttl::new(Duration::from_secs(3)).unwrap(), Duration::from_millis(500));
+        let deadline =
+            Deadline::of_request(sent, Ttl::new(Duration::from_secs(3)).unwrap(), Duration::from_millis(500));
         assert_eq!(deadline.left(sent + Duration::from_secs(1)), Duration::from_millis(1500));
         assert_eq!(deadline.left(sent + Duration::from_secs(9)), Duration::ZERO);
     }

@@ -78,12 +78,9 @@ impl NewMessage {
     pub fn new(payload: impl Into<Vec<u8>>) -> Result<Self> {
         let payload = payload.into();
         if payload.len() > MAX_PAYLOAD {
-            return Err(Error::new(
-                Kind::LimitExceeded,
-                format!("cannot send a payload of `{}` bytes", payload.len()),
-            )
-            .with("limit", MAX_PAYLOAD)
-            .hinted("a payload may have 1048576 bytes (1 MiB); keep larger data elsewhere and send where it is"));
+            return Err(Error::new(Kind::LimitExceeded, format!("cannot send a payload of `{}` bytes", payload.len()))
+                .with("limit", MAX_PAYLOAD)
+                .hinted("a payload may have 1048576 bytes (1 MiB); keep larger data elsewhere and send where it is"));
         }
         Ok(Self { key: None, kind: MessageKind::default(), payload, headers: Headers::new() })
     }
@@ -109,7 +106,10 @@ impl NewMessage {
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Result<Self> {
         let (name, value) = (name.into(), value.into());
         if name.is_empty() {
-            return Err(Error::invalid("cannot use `` as a header name: it is empty", "a header name has 1 byte or more"));
+            return Err(Error::invalid(
+                "cannot use `` as a header name: it is empty",
+                "a header name has 1 byte or more",
+            ));
         }
         self.headers.insert(name, value);
         let size: usize = self.headers.iter().map(|(name, value)| name.len() + value.len()).sum();

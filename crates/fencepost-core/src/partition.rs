@@ -133,7 +133,10 @@ impl SlotCount {
             return Ok(());
         }
         Err(Error::invalid(
-            format!("cannot give `{}` slots to a queue of {partitions} partitions: some would stay empty for ever", self.0),
+            format!(
+                "cannot give `{}` slots to a queue of {partitions} partitions: some would stay empty for ever",
+                self.0
+            ),
             format!("allowed are 1 to {partitions} slots; a queue with more partitions allows more"),
         )
         .with("argument", "slots")

@@ -60,8 +60,6 @@ pub struct QueueStatus {
     pub consumers: u64,
     /// Messages in storage, consumed ones that were not removed yet included.
     pub stored: u64,
-    /// Messages ever appended.
-    pub appended: u64,
     /// When the oldest stored message was sent.
     pub oldest_at: Option<Timestamp>,
 }

@@ -1,1 +1,26 @@
-//! x
+//! Loops over the contract of fencepost: workers that own slots and handle batches, and keepers of leases.
+//!
+//! Nothing here names an engine or speaks SQL, and nothing here makes anything correct: epochs do, in the store. What this
+//! crate adds is that owners know early when to stop, share slots fairly, and give them back cleanly.
+
+mod deadline;
+mod event;
+mod handler;
+mod keeper;
+mod keyed;
+mod lease;
+mod settings;
+mod share;
+mod signal;
+mod slot;
+mod worker;
+
+pub use deadline::{DeadlineWatcher, Watched};
+pub use event::{Event, LossCause, Observer, Silent};
+pub use handler::{BatchHandler, Done, HandlerError, MessageHandler, SlotContext};
+pub use keyed::PerMessage;
+pub use lease::KeptLease;
+pub use settings::WorkerSettings;
+pub use signal::stop_on_signals;
+pub use tokio_util::sync::CancellationToken;
+pub use worker::{Report, Worker};

@@ -105,7 +105,11 @@ impl LeaseState {
         match *call {
             Call::Acquire(request) => {
                 let granted = self.holding.as_ref().and_then(|holding| holding.nonce.as_ref());
-                if request.nonce.is_some() && granted == request.nonce { Event::AcquireSameNonce } else { Event::Acquire }
+                if request.nonce.is_some() && granted == request.nonce {
+                    Event::AcquireSameNonce
+                } else {
+                    Event::Acquire
+                }
             }
             Call::Renew { epoch, .. } if self.is_own(epoch) => Event::RenewOwn,
             Call::Renew { .. } => Event::RenewNotOwn,

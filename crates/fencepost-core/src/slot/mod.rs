@@ -9,7 +9,7 @@ use crate::{
     BatchId, BatchSize, ConsumerPath, Epoch, Message, Nonce, QueueName, Result, SlotIndex, Timestamp, Ttl, WorkerName,
 };
 
-pub use step::{Call, Claimant, Found, GrantOrigin, Outcome, OpenBatch, Owner, Refusal, SlotState, Step, step};
+pub use step::{Call, Claimant, Found, GrantOrigin, OpenBatch, Outcome, Owner, Refusal, SlotState, Step, step};
 pub use table::{Action, Event, Phase, TABLE};
 
 /// A claim of any slot, or of a given one.

@@ -334,8 +334,13 @@ pub fn step(state: &SlotState, call: &Call<'_>, now: Timestamp) -> Step {
         (Action::StoredGrant, _) => unchanged(Outcome::Granted(GrantOrigin::Stored)),
         (Action::NotGranted, _) => unchanged(Outcome::NotGranted),
         (Action::OpenBatch, Call::Receive { found: Some(found), .. }) => {
-            let batch =
-                OpenBatch { id: state.next_batch(), through: found.through, size: found.size, deliveries: 1, crashes: 0 };
+            let batch = OpenBatch {
+                id: state.next_batch(),
+                through: found.through,
+                size: found.size,
+                deliveries: 1,
+                crashes: 0,
+            };
             let mut next = SlotState { batch: Some(batch), ..state.clone() };
             next.extend(now, true);
             changed(Outcome::Opened(batch), next)

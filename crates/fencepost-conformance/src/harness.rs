@@ -1,0 +1,74 @@
+//! What the suite needs of an engine, beside the contract itself.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use fencepost_core::{BatchId, ManualClock, MessageId, NewMessage, QueueName, Release, Result, SlotToken, Store};
+
+/// One fresh, empty store of the engine under test. Every case gets a harness of its own.
+#[async_trait]
+pub trait Harness: Send + Sync + 'static {
+    /// The store's first handle.
+    fn store(&self) -> Arc<dyn Store>;
+
+    /// A further handle on the same store, as independent of the first as another process would be where the engine allows it.
+    async fn another(&self) -> Arc<dyn Store>;
+
+    /// The clock that every handle of this store lives by. Only cases move it.
+    fn clock(&self) -> Arc<ManualClock>;
+
+    /// A number that differs from every earlier one once anything was written to the store, and stays the same otherwise.
+    async fn write_mark(&self) -> u64;
+
+    /// Runs `steps` in order in one caller's transaction of the first handle, and ends it as told.
+    ///
+    /// With [`End::Rollback`] it returns what the steps answered inside the transaction, and nothing of them is kept.
+    ///
+    /// # Errors
+    /// That of the first step that fails; the steps after it do not run, and nothing is kept.
+    async fn transact(&self, steps: Vec<Step>, end: End) -> Result<Vec<StepOutcome>>;
+}
+
+/// A call that can be made inside a caller's transaction.
+#[derive(Debug, Clone)]
+pub enum Step {
+    /// Send a message.
+    Send {
+        /// To which queue.
+        queue: QueueName,
+        /// What.
+        message: NewMessage,
+    },
+    /// Ack a batch.
+    Ack {
+        /// As whom.
+        token: SlotToken,
+        /// Which.
+        batch: BatchId,
+    },
+    /// Give a slot back.
+    Release {
+        /// As whom.
+        token: SlotToken,
+    },
+}
+
+/// What a step answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepOutcome {
+    /// The message's id.
+    Sent(MessageId),
+    /// How many messages were acked.
+    Acked(u32),
+    /// What giving back did.
+    Released(Release),
+}
+
+/// How a caller's transaction ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// It commits.
+    Commit,
+    /// It rolls back.
+    Rollback,
+}

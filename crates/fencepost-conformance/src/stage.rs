@@ -1,0 +1,223 @@
+//! The stage of most cases: a queue with an ordered consumer, calls that must succeed there, and the checks that cases share.
+
+use std::fmt::Debug;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use fencepost_core::slot::SlotState;
+use fencepost_core::{
+    Batch, BatchSize, ClaimSlot, ConsumerPath, CreateConsumer, Created, Epoch, Error, Heartbeat, Key, Kind,
+    ManualClock, MessageId, NewMessage, Nonce, Partitions, QueueName, Result, SlotCount, SlotGrant, SlotIndex,
+    SlotStatus, SlotToken, Start, Store, Ttl, WakeReceiver, WorkerName,
+};
+
+use crate::Harness;
+
+/// A queue `orders` of 16 partitions with an ordered consumer `billing`, on the harness's first handle.
+pub(crate) struct Stage {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) path: ConsumerPath,
+    pub(crate) slots: SlotCount,
+}
+
+impl Stage {
+    pub(crate) async fn new(h: &dyn Harness, slots: i64) -> Self {
+        let stage = Self { store: h.store(), clock: h.clock(), path: path("orders", "billing"), slots: count(slots) };
+        stage.store.create_queue(stage.queue(), Partitions::default()).await.unwrap();
+        assert_eq!(stage.create(Start::Earliest).await, Created::Created);
+        stage
+    }
+
+    pub(crate) fn queue(&self) -> &QueueName {
+        &self.path.queue
+    }
+
+    /// The same stage seen through another handle.
+    pub(crate) fn through(&self, store: Arc<dyn Store>) -> Self {
+        Self { store, clock: self.clock.clone(), path: self.path.clone(), slots: self.slots }
+    }
+
+    /// Another consumer of the same queue.
+    pub(crate) async fn consumer(&self, name: &str, slots: i64, start: Start) -> Self {
+        let mut stage = self.through(self.store.clone());
+        (stage.path, stage.slots) = (path(self.queue().as_str(), name), count(slots));
+        assert_eq!(stage.create(start).await, Created::Created);
+        stage
+    }
+
+    pub(crate) async fn create(&self, start: Start) -> Created {
+        let request = CreateConsumer::ordered(self.path.clone(), self.slots).start(start);
+        self.store.create_consumer(&request).await.unwrap()
+    }
+
+    /// So many keys of partitions that the slot owns.
+    pub(crate) fn keys(&self, slot: i64, many: usize) -> Vec<Key> {
+        let owned = |key: &Key| self.slots.owner(Partitions::default().of_key(key)) == index(slot);
+        (0..).map(|n| Key::new(format!("key-{n}")).unwrap()).filter(owned).take(many).collect()
+    }
+
+    /// Sends so many messages of one key to one slot.
+    pub(crate) async fn send(&self, slot: i64, many: usize) -> Vec<MessageId> {
+        let key = self.keys(slot, 1).remove(0);
+        let messages = (0..many).map(|n| text(&format!("{slot}/{n}")).key(key.clone())).collect();
+        self.store.send_batch(self.queue(), messages).await.unwrap()
+    }
+
+    pub(crate) fn request(&self, name: &str, seconds: u64) -> ClaimSlot {
+        ClaimSlot::new(self.path.clone(), worker(name)).ttl(ttl(seconds))
+    }
+
+    /// Claims a slot that must be claimable.
+    pub(crate) async fn claim(&self, name: &str, slot: i64, seconds: u64) -> SlotGrant {
+        self.try_claim(name, slot, seconds).await.unwrap_or_else(|| panic!("slot {slot} was not granted to {name}"))
+    }
+
+    pub(crate) async fn try_claim(&self, name: &str, slot: i64, seconds: u64) -> Option<SlotGrant> {
+        self.store.claim_slot(&self.request(name, seconds), index(slot)).await.unwrap()
+    }
+
+    /// Receives a batch that must be there.
+    pub(crate) async fn receive(&self, token: &SlotToken, max: i64) -> Batch {
+        self.try_receive(token, max).await.expect("a batch is there")
+    }
+
+    pub(crate) async fn try_receive(&self, token: &SlotToken, max: i64) -> Option<Batch> {
+        self.store.receive(token, size(max)).await.unwrap()
+    }
+
+    /// Claims a slot, acks everything in it in batches of `max`, gives it back, and returns the batches.
+    pub(crate) async fn drain(&self, slot: i64, max: i64) -> Vec<Batch> {
+        let token = self.claim("drain", slot, 30).await.token;
+        let mut batches = Vec::new();
+        while let Some(batch) = self.try_receive(&token, max).await {
+            assert_eq!(self.store.ack(&token, batch.id).await.unwrap() as usize, batch.messages.len());
+            batches.push(batch);
+        }
+        self.store.release_slot(&token).await.unwrap();
+        batches
+    }
+
+    pub(crate) async fn status(&self, slot: i64) -> SlotStatus {
+        let statuses = self.store.slot_status(Some(self.queue())).await.unwrap();
+        let found = statuses.into_iter().find(|status| status.path == self.path && status.slot == index(slot));
+        found.unwrap_or_else(|| panic!("slot {slot} has no status"))
+    }
+
+    pub(crate) async fn state(&self, slot: i64) -> SlotState {
+        self.status(slot).await.state
+    }
+
+    pub(crate) fn heartbeat(&self, member: &str, held: &[&SlotGrant]) -> Heartbeat {
+        Heartbeat {
+            path: self.path.clone(),
+            member: nonce(member),
+            worker: worker(member),
+            ttl: ttl(10),
+            held: held.iter().map(|grant| (grant.token.slot, grant.token.epoch)).collect(),
+        }
+    }
+
+    pub(crate) fn pass(&self, time: Duration) {
+        self.clock.advance(time);
+    }
+
+    pub(crate) fn pass_seconds(&self, seconds: u64) {
+        self.pass(Duration::from_secs(seconds));
+    }
+}
+
+/// A claim taken over: w1 of TTL 1 s received two messages of slot 0 and vanished; w2 was granted the slot after expiry.
+pub(crate) struct TakenOver {
+    pub(crate) stage: Stage,
+    pub(crate) ids: Vec<MessageId>,
+    pub(crate) first: SlotGrant,
+    pub(crate) batch: Batch,
+    pub(crate) second: SlotGrant,
+}
+
+impl TakenOver {
+    pub(crate) async fn new(h: &dyn Harness) -> Self {
+        let stage = Stage::new(h, 2).await;
+        let ids = stage.send(0, 2).await;
+        let first = stage.claim("w1", 0, 1).await;
+        let batch = stage.receive(&first.token, 100).await;
+        stage.pass_seconds(1);
+        let second = stage.claim("w2", 0, 30).await;
+        Self { stage, ids, first, batch, second }
+    }
+}
+
+pub(crate) fn path(queue: &str, consumer: &str) -> ConsumerPath {
+    ConsumerPath::new(queue, consumer).unwrap()
+}
+
+pub(crate) fn count(slots: i64) -> SlotCount {
+    SlotCount::new(slots).unwrap()
+}
+
+pub(crate) fn index(slot: i64) -> SlotIndex {
+    SlotIndex::new(slot).unwrap()
+}
+
+pub(crate) fn size(max: i64) -> BatchSize {
+    BatchSize::new(max).unwrap()
+}
+
+pub(crate) fn ttl(seconds: u64) -> Ttl {
+    Ttl::new(Duration::from_secs(seconds)).unwrap()
+}
+
+pub(crate) fn nonce(text: &str) -> Nonce {
+    Nonce::new(text).unwrap()
+}
+
+pub(crate) fn worker(name: &str) -> WorkerName {
+    WorkerName::new(name).unwrap()
+}
+
+pub(crate) fn text(payload: &str) -> NewMessage {
+    NewMessage::new(payload).unwrap()
+}
+
+pub(crate) fn ids(batch: &Batch) -> Vec<MessageId> {
+    batch.messages.iter().map(|message| message.id).collect()
+}
+
+/// The error of a call that must be refused so, with the kind's own code and something that the caller can do.
+pub(crate) fn refused<T: Debug>(result: Result<T>, kind: Kind) -> Error {
+    let error = result.expect_err("the call is refused");
+    assert_eq!((error.kind(), error.code()), (kind, kind.code()), "{error:?}");
+    assert!(error.hint().is_some(), "{error:?}");
+    error
+}
+
+/// Checks that a call was fenced and says by which epoch.
+pub(crate) fn fenced<T: Debug>(result: Result<T>, presented: Epoch, current: Option<Epoch>) {
+    let error = refused(result, Kind::Fenced);
+    let current = current.map_or_else(|| "none".to_owned(), |epoch| epoch.to_string());
+    assert_eq!(error.fact("presented_epoch"), Some(presented.to_string().as_str()), "{error:?}");
+    assert_eq!(error.fact("current_epoch"), Some(current.as_str()), "{error:?}");
+}
+
+/// Runs `call` and checks that it wrote nothing.
+pub(crate) async fn writes_nothing<T>(h: &dyn Harness, what: &str, call: impl Future<Output = T>) -> T {
+    let before = h.write_mark().await;
+    let answer = call.await;
+    assert_eq!(h.write_mark().await, before, "{what} wrote something");
+    answer
+}
+
+/// Waits for a wake-up that is under way.
+pub(crate) async fn woken(receiver: &mut WakeReceiver) {
+    let woken = tokio::time::timeout(Duration::from_secs(10), receiver.woken()).await;
+    woken.expect("a wake-up comes").expect("the store is open");
+}
+
+/// Whether no wake-up has come so far.
+pub(crate) fn asleep(receiver: &mut WakeReceiver) -> bool {
+    let woken = pin!(receiver.woken());
+    matches!(woken.poll(&mut Context::from_waker(Waker::noop())), Poll::Pending)
+}

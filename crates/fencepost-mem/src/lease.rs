@@ -1,0 +1,80 @@
+//! Leases in the model: load the row, run the table's step, store what it returns.
+
+use async_trait::async_trait;
+use fencepost_core::lease::{Call, LeaseState, Outcome, Request, step};
+use fencepost_core::{
+    AcquireLease, Acquired, Error, Kind, LeaseName, LeaseStatus, LeaseToken, Leases, Release, Renewal, Result, Ttl,
+};
+
+use crate::{MemStore, MemTransaction};
+
+impl MemTransaction<'_> {
+    /// Runs `call` against a lease and returns the answer with the state that is stored now.
+    fn step_lease(&mut self, name: &LeaseName, call: &Call<'_>) -> (Outcome, LeaseState) {
+        let state = self.lease(name);
+        let step = step(&state, call, self.now());
+        let Some(next) = step.next else { return (step.outcome, state) };
+        self.change().leases.insert(name.clone(), next.clone());
+        (step.outcome, next)
+    }
+
+    fn lease(&self, name: &LeaseName) -> LeaseState {
+        self.state().leases.get(name).cloned().unwrap_or_default()
+    }
+
+    fn acquire_lease(&mut self, request: &AcquireLease) -> Result<Acquired> {
+        let AcquireLease { name, holder, ttl, nonce } = request;
+        let last = self.lease(name).epoch;
+        let next = self.next_epoch(last)?;
+        let call = Call::Acquire(Request { holder, nonce: nonce.as_ref(), ttl: *ttl, epoch: next });
+        let (outcome, LeaseState { epoch: Some(epoch), holding: Some(holding) }) = self.step_lease(name, &call) else {
+            return Err(Error::new(
+                Kind::Internal,
+                format!("cannot acquire the lease `{name}`: nobody holds it after"),
+            ));
+        };
+        if outcome == Outcome::Held {
+            let expires_in = holding.expires_at.since(self.now());
+            return Ok(Acquired::Held { holder: holding.holder, epoch, since: holding.since, expires_in });
+        }
+        if epoch == next {
+            self.granted(epoch);
+        }
+        Ok(Acquired::Granted { token: LeaseToken { name: name.clone(), epoch }, expires_at: holding.expires_at })
+    }
+
+    fn renew_lease(&mut self, token: &LeaseToken, ttl: Option<Ttl>) -> Renewal {
+        match self.step_lease(&token.name, &Call::Renew { epoch: token.epoch, ttl }).0 {
+            Outcome::Renewed => Renewal::Held,
+            _ => Renewal::Lost,
+        }
+    }
+
+    fn release_lease(&mut self, token: &LeaseToken) -> Release {
+        match self.step_lease(&token.name, &Call::Release { epoch: token.epoch }).0 {
+            Outcome::Released => Release::Released,
+            _ => Release::NotHeld,
+        }
+    }
+}
+
+#[async_trait]
+impl Leases for MemStore {
+    async fn acquire_lease(&self, request: &AcquireLease) -> Result<Acquired> {
+        self.write(|tx| tx.acquire_lease(request)).map_err(|error| error.during("acquire_lease"))
+    }
+
+    async fn renew_lease(&self, token: &LeaseToken, ttl: Option<Ttl>) -> Result<Renewal> {
+        self.write(|tx| Ok(tx.renew_lease(token, ttl))).map_err(|error| error.during("renew_lease"))
+    }
+
+    async fn release_lease(&self, token: &LeaseToken) -> Result<Release> {
+        self.write(|tx| Ok(tx.release_lease(token))).map_err(|error| error.during("release_lease"))
+    }
+
+    async fn lease_status(&self) -> Result<Vec<LeaseStatus>> {
+        let (state, _) = self.read().map_err(|error| error.during("lease_status"))?;
+        let statuses = state.leases.iter();
+        Ok(statuses.map(|(name, state)| LeaseStatus { name: name.clone(), state: state.clone() }).collect())
+    }
+}

@@ -1,0 +1,140 @@
+//! What the model stores: plain maps, and how things are found in them. It changes nothing by itself.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use fencepost_core::lease::LeaseState;
+use fencepost_core::slot::SlotState;
+use fencepost_core::{
+    ConsumerName, ConsumerPath, Error, Key, Kind, LeaseName, MessageId, NewMessage, Nonce, Partition, Partitions,
+    Position, QueueName, Result, SlotCount, SlotIndex, Timestamp, WorkerName,
+};
+
+/// Everything that a store holds.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct State {
+    /// The highest instant at which something was written.
+    pub(crate) clock: Timestamp,
+    /// The highest epoch ever granted. It outlives every lease and consumer.
+    pub(crate) epoch: i64,
+    pub(crate) leases: BTreeMap<LeaseName, LeaseState>,
+    pub(crate) queues: BTreeMap<QueueName, Queue>,
+}
+
+/// A queue with its log and its consumers.
+#[derive(Debug, Clone)]
+pub(crate) struct Queue {
+    pub(crate) partitions: Partitions,
+    /// Messages ever appended, which is also the position of the last one.
+    pub(crate) appended: i64,
+    /// What is stored, by position. Shared, so that a transaction copies the log only when it changes the log.
+    pub(crate) log: Arc<BTreeMap<Position, Arc<Stored>>>,
+    pub(crate) consumers: BTreeMap<ConsumerName, Consumer>,
+}
+
+/// A message in the log.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    pub(crate) id: MessageId,
+    pub(crate) partition: Partition,
+    pub(crate) message: NewMessage,
+    pub(crate) created_at: Timestamp,
+}
+
+/// A consumer with its slots, by index, and its members.
+#[derive(Debug, Clone)]
+pub(crate) struct Consumer {
+    pub(crate) slots: Vec<SlotState>,
+    pub(crate) count: SlotCount,
+    pub(crate) members: BTreeMap<Nonce, Member>,
+}
+
+/// A worker's membership.
+#[derive(Debug, Clone)]
+pub(crate) struct Member {
+    pub(crate) worker: WorkerName,
+    pub(crate) held: u32,
+    pub(crate) expires_at: Timestamp,
+}
+
+impl State {
+    pub(crate) fn queue(&self, name: &QueueName) -> Result<&Queue> {
+        self.queues.get(name).ok_or_else(|| no_queue(name))
+    }
+
+    pub(crate) fn queue_mut(&mut self, name: &QueueName) -> Result<&mut Queue> {
+        self.queues.get_mut(name).ok_or_else(|| no_queue(name))
+    }
+
+    pub(crate) fn consumer(&self, path: &ConsumerPath) -> Result<&Consumer> {
+        self.queue(&path.queue)?.consumers.get(&path.consumer).ok_or_else(|| no_consumer(path))
+    }
+
+    pub(crate) fn consumer_mut(&mut self, path: &ConsumerPath) -> Result<&mut Consumer> {
+        self.queue_mut(&path.queue)?.consumers.get_mut(&path.consumer).ok_or_else(|| no_consumer(path))
+    }
+
+    pub(crate) fn slot(&self, path: &ConsumerPath, slot: SlotIndex) -> Result<&SlotState> {
+        self.consumer(path)?.slots.get(usize::from(slot.get())).ok_or_else(|| no_slot(path, slot))
+    }
+
+    pub(crate) fn slot_mut(&mut self, path: &ConsumerPath, slot: SlotIndex) -> Result<&mut SlotState> {
+        self.consumer_mut(path)?.slots.get_mut(usize::from(slot.get())).ok_or_else(|| no_slot(path, slot))
+    }
+
+    /// The queue named, or all of them, by name.
+    pub(crate) fn selected(&self, name: Option<&QueueName>) -> Result<Vec<(&QueueName, &Queue)>> {
+        match name {
+            None => Ok(self.queues.iter().collect()),
+            Some(name) => self.queues.get_key_value(name).map(|queue| vec![queue]).ok_or_else(|| no_queue(name)),
+        }
+    }
+}
+
+impl Queue {
+    /// What is stored of a slot's partitions after its cursor, in position order.
+    pub(crate) fn waiting(
+        &self,
+        count: SlotCount,
+        slot: SlotIndex,
+        cursor: Position,
+    ) -> impl Iterator<Item = (Position, &Stored)> {
+        self.log
+            .range((Bound::Excluded(cursor), Bound::Unbounded))
+            .filter(move |(_, stored)| count.owner(stored.partition) == slot)
+            .map(|(position, stored)| (*position, &**stored))
+    }
+}
+
+impl Consumer {
+    /// Members whose membership has not lapsed.
+    pub(crate) fn live_members(&self, now: Timestamp) -> impl Iterator<Item = &Member> {
+        self.members.values().filter(move |member| now < member.expires_at)
+    }
+}
+
+impl Stored {
+    pub(crate) fn key(&self) -> Option<&Key> {
+        self.message.get_key()
+    }
+}
+
+fn no_queue(name: &QueueName) -> Error {
+    Error::new(Kind::NotFound, format!("cannot find the queue `{name}`"))
+        .with("queue", name)
+        .hinted("`fencepost queue list` shows the queues there are; `fencepost queue create` makes one")
+}
+
+fn no_consumer(path: &ConsumerPath) -> Error {
+    Error::new(Kind::NotFound, format!("cannot find the consumer `{path}`"))
+        .with("consumer", path)
+        .hinted("`fencepost consumer list` shows the consumers there are; `fencepost consumer create` makes one")
+}
+
+fn no_slot(path: &ConsumerPath, slot: SlotIndex) -> Error {
+    Error::new(Kind::NotFound, format!("cannot find slot {slot} of the consumer `{path}`"))
+        .with("consumer", path)
+        .with("slot", slot)
+        .hinted("slots are counted from 0; `fencepost slot list` shows the slots there are")
+}

@@ -1,0 +1,110 @@
+//! A transaction: every call of the contract as a function on it, so that a plain call and one in a caller's transaction are
+//! the same code. It works on a copy of the state, made at the first change.
+
+use std::sync::Arc;
+
+use fencepost_core::{
+    BatchId, Epoch, MessageId, NewMessage, QueueName, Release, Result, RoundRobin, SlotToken, Timestamp, Topic,
+};
+
+use crate::state::State;
+
+/// A transaction of [`MemStore::write`](crate::MemStore::write).
+///
+/// What it does commits together when the closure returns `Ok`, and is gone when it returns `Err`.
+#[derive(Debug)]
+pub struct MemTransaction<'s> {
+    state: Arc<State>,
+    changed: bool,
+    now: Timestamp,
+    round: &'s RoundRobin,
+    wakes: Vec<Topic>,
+}
+
+impl<'s> MemTransaction<'s> {
+    pub(crate) fn new(state: Arc<State>, now: Timestamp, round: &'s RoundRobin) -> Self {
+        Self { state, changed: false, now, round, wakes: Vec::new() }
+    }
+
+    /// Appends a message that is there once this commits. The twin of [`Queues::send`](fencepost_core::Queues::send).
+    ///
+    /// # Errors
+    /// `not_found` when the queue does not exist.
+    pub fn send_in(&mut self, queue: &QueueName, message: NewMessage) -> Result<MessageId> {
+        self.append(queue, message).map_err(|error| error.during("send"))
+    }
+
+    /// Appends messages in order. The twin of [`Queues::send_batch`](fencepost_core::Queues::send_batch).
+    ///
+    /// # Errors
+    /// `not_found` when the queue does not exist.
+    pub fn send_batch_in(&mut self, queue: &QueueName, messages: Vec<NewMessage>) -> Result<Vec<MessageId>> {
+        messages
+            .into_iter()
+            .map(|message| self.append(queue, message))
+            .collect::<Result<_>>()
+            .map_err(|error| error.during("send_batch"))
+    }
+
+    /// Acks a batch in one commit with everything else of this transaction. The twin of
+    /// [`Slots::ack`](fencepost_core::Slots::ack).
+    ///
+    /// # Errors
+    /// `fenced`; `conflict` for another batch than the open or the last one; `not_found`.
+    pub fn ack_in(&mut self, token: &SlotToken, batch: BatchId) -> Result<u32> {
+        self.ack(token, batch).map_err(|error| error.during("ack"))
+    }
+
+    /// Gives a slot back in one commit with everything else of this transaction. The twin of
+    /// [`Slots::release_slot`](fencepost_core::Slots::release_slot).
+    ///
+    /// # Errors
+    /// `open_batch` when a batch is open; `not_found`.
+    pub fn release_in(&mut self, token: &SlotToken) -> Result<Release> {
+        self.release_slot(token).map_err(|error| error.during("release_slot"))
+    }
+
+    /// The state as this transaction sees it.
+    pub(crate) fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The state to change. Whoever asks for it writes.
+    pub(crate) fn change(&mut self) -> &mut State {
+        self.changed = true;
+        let state = Arc::make_mut(&mut self.state);
+        state.clock = state.clock.max(self.now);
+        state
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    pub(crate) fn round(&self) -> &'s RoundRobin {
+        self.round
+    }
+
+    /// Wakes `topic` once this commits.
+    pub(crate) fn wake(&mut self, topic: Topic) {
+        if !self.wakes.contains(&topic) {
+            self.wakes.push(topic);
+        }
+    }
+
+    /// The epoch of the next grant. It is used up only by [`MemTransaction::granted`].
+    pub(crate) fn next_epoch(&self, last: Option<Epoch>) -> Result<Epoch> {
+        Epoch::next(self.state.epoch, last, self.now)
+    }
+
+    /// Records that `epoch` was granted.
+    pub(crate) fn granted(&mut self, epoch: Epoch) {
+        let state = self.change();
+        state.epoch = state.epoch.max(epoch.get());
+    }
+
+    /// What to store and whom to wake; `None` when nothing changed.
+    pub(crate) fn finish(self) -> Option<(Arc<State>, Vec<Topic>)> {
+        self.changed.then_some((self.state, self.wakes))
+    }
+}

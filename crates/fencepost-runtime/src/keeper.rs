@@ -1,0 +1,166 @@
+//! Keeping what a worker holds: one heartbeat per interval renews its membership and all its slots, on a task of its own.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use fencepost_core::{Clock, Deadline, Epoch, Error, Heartbeat, Kind, Nonce, Pulse, Renewal, Result, SlotIndex, Store};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::deadline::{DeadlineWatcher, Watched};
+use crate::event::{Event, LossCause, Observer};
+use crate::settings::WorkerSettings;
+
+/// Attempts at one heartbeat before the next one is due.
+const ATTEMPTS: u32 = 3;
+
+/// What a worker holds, and how it is kept.
+pub(crate) struct Keeper {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    observer: Arc<dyn Observer>,
+    settings: WorkerSettings,
+    member: Nonce,
+    deadlines: DeadlineWatcher,
+    held: Mutex<BTreeMap<SlotIndex, Kept>>,
+    pulse: watch::Sender<Option<Pulse>>,
+}
+
+struct Kept {
+    epoch: Epoch,
+    cancelled: CancellationToken,
+    watched: Watched,
+}
+
+impl Keeper {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        observer: Arc<dyn Observer>,
+        settings: WorkerSettings,
+    ) -> Result<Self> {
+        Ok(Self {
+            store,
+            deadlines: DeadlineWatcher::start(clock.clone()),
+            clock,
+            observer,
+            settings,
+            member: Nonce::random()?,
+            held: Mutex::default(),
+            pulse: watch::channel(None).0,
+        })
+    }
+
+    fn held(&self) -> MutexGuard<'_, BTreeMap<SlotIndex, Kept>> {
+        self.held.lock().expect("no panic while what is held is locked")
+    }
+
+    /// What the latest heartbeat learned.
+    pub(crate) fn pulses(&self) -> watch::Receiver<Option<Pulse>> {
+        self.pulse.subscribe()
+    }
+
+    /// Keeps a slot that was granted to a request sent at `deadline`'s anchor, until it is let go. The token fires when it is
+    /// lost or its deadline passes.
+    pub(crate) fn keep(&self, slot: SlotIndex, epoch: Epoch, deadline: Deadline) -> CancellationToken {
+        let cancelled = CancellationToken::new();
+        let watched = self.deadlines.watch(deadline, cancelled.clone());
+        self.held().insert(slot, Kept { epoch, cancelled: cancelled.clone(), watched });
+        cancelled
+    }
+
+    /// Stops keeping a slot, if it is still held by this epoch.
+    pub(crate) fn let_go(&self, slot: SlotIndex, epoch: Epoch) {
+        let mut held = self.held();
+        if held.get(&slot).is_some_and(|kept| kept.epoch == epoch) {
+            held.remove(&slot);
+        }
+    }
+
+    /// Whether the slot is kept by this epoch: not lost, as far as renewals know.
+    pub(crate) fn holds(&self, slot: SlotIndex, epoch: Epoch) -> bool {
+        self.held().get(&slot).is_some_and(|kept| kept.epoch == epoch)
+    }
+
+    /// The deadline of a grant whose request is sent now.
+    pub(crate) fn deadline_of_request(&self) -> Deadline {
+        Deadline::of_request(self.clock.boot(), self.settings.ttl, self.settings.margin)
+    }
+
+    /// One heartbeat: joins or renews.
+    pub(crate) async fn beat(&self) -> Result<Pulse> {
+        let held: Vec<(SlotIndex, Epoch)> = self.held().iter().map(|(slot, kept)| (*slot, kept.epoch)).collect();
+        let heartbeat = Heartbeat {
+            path: self.settings.path.clone(),
+            member: self.member.clone(),
+            worker: self.settings.name.clone(),
+            ttl: self.settings.ttl,
+            held: held.clone(),
+        };
+        // ORDER: the deadline is anchored before the request is sent, so that a slow reply never stretches it.
+        let deadline = self.deadline_of_request();
+        let attempt = self.store.heartbeat(&heartbeat);
+        let pulse = match tokio::time::timeout(self.settings.interval() / ATTEMPTS, attempt).await {
+            Ok(answered) => answered?,
+            Err(late) => {
+                return Err(Error::new(Kind::Unavailable, "cannot renew in time: the store did not answer")
+                    .coded("renewal_timeout")
+                    .caused_by(late));
+            }
+        };
+        for ((slot, epoch), renewal) in held.into_iter().zip(&pulse.held) {
+            match renewal {
+                Renewal::Held => {
+                    if let Some(kept) = self.held().get(&slot).filter(|kept| kept.epoch == epoch) {
+                        kept.watched.move_to(deadline);
+                    }
+                }
+                Renewal::Lost => self.lost(slot, epoch),
+            }
+        }
+        self.pulse.send_replace(Some(pulse.clone()));
+        Ok(pulse)
+    }
+
+    fn lost(&self, slot: SlotIndex, epoch: Epoch) {
+        let removed = {
+            let mut held = self.held();
+            // RACE: a slot given back and claimed again meanwhile has another epoch.
+            if held.get(&slot).is_some_and(|kept| kept.epoch == epoch) { held.remove(&slot) } else { None }
+        };
+        if let Some(kept) = removed {
+            self.observer.observe(&Event::Lost { slot, epoch, cause: LossCause::Renewal });
+            kept.cancelled.cancel();
+        }
+    }
+
+    /// Renews until `ended`. A failed attempt is tried again within the interval; the old deadlines stand meanwhile.
+    pub(crate) async fn run(&self, ended: CancellationToken) {
+        let interval = self.settings.interval();
+        let mut pause = interval;
+        loop {
+            tokio::select! {
+                () = ended.cancelled() => return,
+                () = tokio::time::sleep(pause) => {}
+            }
+            pause = match self.beat().await {
+                Ok(_) => interval,
+                Err(error) => {
+                    self.observer.observe(&Event::CallFailed { error: &error });
+                    interval / (3 * ATTEMPTS)
+                }
+            };
+        }
+    }
+
+    /// Ends the membership.
+    pub(crate) async fn leave(&self) {
+        let bound = self.settings.interval().max(Duration::from_millis(100));
+        let left = tokio::time::timeout(bound, self.store.leave(&self.settings.path, &self.member)).await;
+        if let Ok(Err(error)) = left {
+            // It lapses by itself.
+            self.observer.observe(&Event::CallFailed { error: &error });
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Stopping on the signals by which service managers and terminals ask for it.
+
+use std::io;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+/// A token that fires at the first SIGTERM or SIGINT. A second one ends the process at once with status 130, for people who
+/// do not want to wait for the drain.
+///
+/// # Errors
+/// When the handlers cannot be installed.
+///
+/// # Panics
+/// Outside an async runtime with its I/O driver enabled.
+pub fn stop_on_signals() -> io::Result<CancellationToken> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let stop = CancellationToken::new();
+    let fired = stop.clone();
+    tokio::spawn(async move {
+        for _ in 0..2 {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            if fired.is_cancelled() {
+                std::process::exit(130);
+            }
+            fired.cancel();
+        }
+    });
+    Ok(stop)
+}

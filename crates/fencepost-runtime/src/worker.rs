@@ -1,0 +1,283 @@
+//! The worker: joins a consumer, claims its fair share of slots, runs them, and hands them back when it is stopped.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use fencepost_core::{Closed, ClaimSlot, Clock, HostClock, Kind, Nonce, Pulse, Result, Store, Topic, WakeReceiver};
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::event::{Event, Observer, Silent};
+use crate::handler::BatchHandler;
+use crate::keeper::Keeper;
+use crate::settings::WorkerSettings;
+use crate::share;
+use crate::slot::{self, Crew, Ended, Tally};
+
+/// How often a worker with room looks for slots to claim: what bounds a takeover after an owner's expiry.
+const CLAIMS: Duration = Duration::from_millis(150);
+
+/// How often a worker that has acked something removes consumed storage.
+const MAINTENANCE: Duration = Duration::from_millis(500);
+
+/// A worker that has joined a consumer. [`Worker::run`] makes it work.
+///
+/// ```
+/// use std::sync::Arc;
+/// use fencepost_core::*;
+/// use fencepost_runtime::*;
+///
+/// struct Print;
+///
+/// #[async_trait::async_trait]
+/// impl MessageHandler for Print {
+///     async fn handle(&self, message: &Message, _slot: &SlotContext) -> Result<(), HandlerError> {
+///         println!("{} {:?}", message.id, message.payload);
+///         Ok(())
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), fencepost_core::Error> {
+/// # let store: Arc<dyn Store> = Arc::new(fencepost_mem::MemStore::new(Arc::new(HostClock)));
+/// let path = ConsumerPath::new("orders", "billing")?;
+/// # store.create_queue(&path.queue, Partitions::default()).await?;
+/// # store.create_consumer(&CreateConsumer::ordered(path.clone(), SlotCount::new(4)?)).await?;
+/// let settings = WorkerSettings::new(path, WorkerName::new("worker-1")?);
+/// let worker = Worker::join(store, settings, PerMessage::new(Print, 8)).await?;
+///
+/// let stop = CancellationToken::new(); // or stop_on_signals()
+/// # stop.cancel();
+/// let report = worker.run(stop).await;
+/// # assert_eq!(report.messages, 0);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Worker {
+    store: Arc<dyn Store>,
+    handler: Arc<dyn BatchHandler>,
+    observer: Arc<dyn Observer>,
+    settings: WorkerSettings,
+    keeper: Keeper,
+    pulse: Pulse,
+}
+
+/// What a worker did until it was stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Report {
+    /// Batches acked.
+    pub batches: u64,
+    /// Messages acked.
+    pub messages: u64,
+    /// Slots lost to others.
+    pub lost: u64,
+}
+
+impl Worker {
+    /// Joins the consumer as a member. No slot is claimed yet.
+    ///
+    /// # Errors
+    /// `not_found` when the consumer does not exist; `unavailable`.
+    pub async fn join(store: Arc<dyn Store>, settings: WorkerSettings, handler: impl BatchHandler) -> Result<Self> {
+        Self::join_observed(store, settings, handler, Silent).await
+    }
+
+    /// Joins the consumer and tells `observer` what happens.
+    ///
+    /// # Errors
+    /// As [`Worker::join`].
+    pub async fn join_observed(
+        store: Arc<dyn Store>,
+        settings: WorkerSettings,
+        handler: impl BatchHandler,
+        observer: impl Observer,
+    ) -> Result<Self> {
+        let observer: Arc<dyn Observer> = Arc::new(observer);
+        let clock: Arc<dyn Clock> = Arc::new(HostClock);
+        let keeper = Keeper::new(store.clone(), clock, observer.clone(), settings.clone())?;
+        let pulse = keeper.beat().await?;
+        Ok(Self { store, handler: Arc::new(handler), observer, settings, keeper, pulse })
+    }
+
+    /// Works until `stop` fires, then drains: claims nothing more, finishes the batches in hand or hands them back within the
+    /// grace period, releases the slots and leaves. A clean stop spends no attempt and counts no crash.
+    pub async fn run(self, stop: CancellationToken) -> Report {
+        let Worker { store, handler, observer, settings, keeper, pulse } = self;
+        let crew =
+            Arc::new(Crew { store, handler, observer, settings, keeper, stop: stop.clone(), tally: Tally::default() });
+        let ended = CancellationToken::new();
+        let keeping = tokio::spawn({
+            let (crew, ended) = (crew.clone(), ended.clone());
+            async move { crew.keeper.run(ended).await }
+        });
+
+        Foreman::new(crew.clone(), pulse).run().await;
+        // ORDER: slots are kept until the last of them is given back.
+        ended.cancel();
+        let _ = keeping.await;
+        crew.keeper.leave().await;
+        let Tally { batches, messages, lost } = &crew.tally;
+        Report {
+            batches: batches.load(Ordering::Relaxed),
+            messages: messages.load(Ordering::Relaxed),
+            lost: lost.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// Decides which slots a worker runs.
+struct Foreman {
+    crew: Arc<Crew>,
+    pulse: Pulse,
+    running: JoinSet<Ended>,
+    /// How each running slot is asked back.
+    wishes: HashMap<Id, CancellationToken>,
+    /// Nothing is claimed before this, so that a slot given back goes to whom it was given for.
+    not_before: Instant,
+    /// What wakes a worker that gave its slots back because nothing came.
+    dormant: Option<WakeReceiver>,
+    maintained: (Instant, u64),
+}
+
+impl Foreman {
+    fn new(crew: Arc<Crew>, pulse: Pulse) -> Self {
+        let now = Instant::now();
+        Self {
+            crew,
+            pulse,
+            running: JoinSet::new(),
+            wishes: HashMap::new(),
+            not_before: now,
+            dormant: None,
+            maintained: (now, 0),
+        }
+    }
+
+    async fn run(&mut self) {
+        let crew = self.crew.clone();
+        let path = &crew.settings.path;
+        let mut slot_wakes = crew.store.wakes(&Topic::Slots(path.clone()));
+        let mut pulses = crew.keeper.pulses();
+        let mut open = true;
+        while !crew.stop.is_cancelled() {
+            self.claim().await;
+            let has_room = self.room() > 0;
+            tokio::select! {
+                () = crew.stop.cancelled() => {}
+                Some(ended) = self.running.join_next_with_id() => self.ended(ended),
+                woken = slot_wakes.woken(), if open && has_room => open = woken.is_ok(),
+                Ok(()) = woken(&mut self.dormant), if open => self.not_before = Instant::now(),
+                changed = pulses.changed() => {
+                    if changed.is_ok() && let Some(pulse) = pulses.borrow_and_update().clone() {
+                        self.pulse = pulse;
+                        self.give_back();
+                    }
+                }
+                () = tokio::time::sleep(CLAIMS) => {}
+            }
+            self.maintain().await;
+        }
+        while let Some(ended) = self.running.join_next_with_id().await {
+            self.ended(ended);
+        }
+    }
+
+    /// How many more slots this worker would take.
+    fn room(&self) -> u32 {
+        share::ceiling(u32::from(self.pulse.slots.get()), self.pulse.workers).saturating_sub(self.wishes.len() as u32)
+    }
+
+    /// Claims up to the fair share.
+    async fn claim(&mut self) {
+        let crew = self.crew.clone();
+        if Instant::now() < self.not_before || crew.stop.is_cancelled() {
+            return;
+        }
+        // Members that lapsed since the last heartbeat leave their share; reading them writes nothing.
+        if self.room() == 0 {
+            match crew.store.members(&crew.settings.path).await {
+                Ok(members) => self.pulse.workers = (members.len() as u32).max(1),
+                Err(error) => return crew.observer.observe(&Event::CallFailed { error: &error }),
+            }
+        }
+        while self.room() > 0 {
+            let Ok(nonce) = Nonce::random() else { return };
+            let request =
+                ClaimSlot::new(crew.settings.path.clone(), crew.settings.name.clone()).ttl(crew.settings.ttl).nonce(nonce);
+            // ORDER: the deadline is anchored before the request is sent.
+            let deadline = crew.keeper.deadline_of_request();
+            let mut answer = crew.store.claim(&request).await;
+            if answer.as_ref().is_err_and(|error| error.kind() == Kind::UnknownOutcome) {
+                // The nonce tells whether the first attempt was granted.
+                answer = crew.store.claim(&request).await;
+            }
+            match answer {
+                Ok(Some(grant)) => {
+                    let (slot, epoch) = (grant.token.slot, grant.token.epoch);
+                    crew.observer.observe(&Event::Claimed { slot, epoch, origin: grant.origin, batch: grant.batch });
+                    let cancelled = crew.keeper.keep(slot, epoch, deadline);
+                    let give_back = CancellationToken::new();
+                    let task = self.running.spawn(slot::run(crew.clone(), grant, cancelled, give_back.clone()));
+                    self.wishes.insert(task.id(), give_back);
+                    self.dormant = None;
+                }
+                Ok(None) => return,
+                Err(error) => return crew.observer.observe(&Event::CallFailed { error: &error }),
+            }
+        }
+    }
+
+    /// Asks one slot back, between batches, when this worker has too many and a live one too few.
+    fn give_back(&mut self) {
+        let held = self.wishes.len() as u32;
+        let Pulse { workers, fewest, slots, .. } = &self.pulse;
+        if !share::gives_back(held, *fewest, u32::from(slots.get()), *workers) {
+            return;
+        }
+        if let Some(wish) = self.wishes.values().find(|wish| !wish.is_cancelled()) {
+            wish.cancel();
+            self.not_before = Instant::now() + self.crew.settings.interval();
+        }
+    }
+
+    fn ended(&mut self, ended: Result<(Id, Ended), JoinError>) {
+        let id = match &ended {
+            Ok((id, _)) => *id,
+            Err(panic) => {
+                // A slot's loop catches its handler's panics: this one is ours. Its slot expires by itself.
+                tracing::error!(%panic, "a slot's loop panicked");
+                panic.id()
+            }
+        };
+        self.wishes.remove(&id);
+        if matches!(ended, Ok((_, Ended::Idle))) {
+            // Left for workers that have something to do, until a message or one TTL has come.
+            let crew = &self.crew;
+            self.not_before = Instant::now() + crew.settings.ttl.get();
+            self.dormant = Some(crew.store.wakes(&Topic::Messages(crew.settings.path.queue.clone())));
+        }
+    }
+
+    /// Removes consumed storage from time to time, when this worker has acked something since.
+    async fn maintain(&mut self) {
+        let acked = self.crew.tally.batches.load(Ordering::Relaxed);
+        if acked == self.maintained.1 || self.maintained.0.elapsed() < MAINTENANCE {
+            return;
+        }
+        if let Err(error) = self.crew.store.maintain(Some(&self.crew.settings.path.queue)).await {
+            self.crew.observer.observe(&Event::CallFailed { error: &error });
+        }
+        self.maintained = (Instant::now(), acked);
+    }
+}
+
+/// Waits for the receiver, for ever when there is none.
+async fn woken(receiver: &mut Option<WakeReceiver>) -> Result<(), Closed> {
+    match receiver {
+        Some(receiver) => receiver.woken().await,
+        None => std::future::pending().await,
+    }
+}

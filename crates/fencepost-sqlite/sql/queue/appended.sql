@@ -1,0 +1,4 @@
+-- The queues that got messages after one position and up to another. Returns: name.
+-- Locks: none. Reads only the new end of the log.
+SELECT name FROM fencepost_queue
+ WHERE id IN (SELECT queue_id FROM fencepost_message WHERE position > ?1 AND position <= ?2);

@@ -1,0 +1,5 @@
+-- A page of one partition's positions after a cursor, in order. Returns: position.
+-- Locks: none. Reads one range of the index and nothing else.
+SELECT position FROM fencepost_message
+ WHERE queue_id = ?1 AND partition = ?2 AND position > ?3
+ ORDER BY position LIMIT ?4;

@@ -1,0 +1,9 @@
+-- Every queue with what it holds, by name. Returns: name, partitions, consumers, stored messages, oldest created_at.
+-- Locks: none. Counts messages by the index.
+SELECT queue.name, queue.partitions,
+       (SELECT count(*) FROM fencepost_consumer AS consumer WHERE consumer.queue_id = queue.id),
+       (SELECT count(*) FROM fencepost_message AS message WHERE message.queue_id = queue.id),
+       (SELECT message.created_at FROM fencepost_message AS message
+         WHERE message.position = (SELECT min(position) FROM fencepost_message WHERE queue_id = queue.id))
+  FROM fencepost_queue AS queue
+ ORDER BY queue.name;

@@ -1,0 +1,157 @@
+//! Leases: load the row under the write lock, let the transition table judge, store what it returned.
+
+use async_trait::async_trait;
+use fencepost_core::lease::{Call, Holding, LeaseState, Outcome, Request, step};
+use fencepost_core::{
+    AcquireLease, Acquired, Epoch, Error, HolderName, Kind, LeaseName, LeaseStatus, LeaseToken, Leases, Nonce, Release,
+    Renewal, Result, Timestamp, Ttl,
+};
+use rusqlite::{Connection, OptionalExtension, Row};
+
+use crate::error::driver_error;
+use crate::state::{Group, damaged};
+use crate::store::SqliteStore;
+
+#[async_trait]
+impl Leases for SqliteStore {
+    async fn acquire_lease(&self, request: &AcquireLease) -> Result<Acquired> {
+        let request = request.clone();
+        self.transact("acquire_lease", move |group| acquire(group, &request)).await
+    }
+
+    async fn renew_lease(&self, token: &LeaseToken, ttl: Option<Ttl>) -> Result<Renewal> {
+        let token = token.clone();
+        self.transact("renew_lease", move |group| {
+            let epoch = token.epoch;
+            Ok(match judge(group, &token.name, &Call::Renew { epoch, ttl })? {
+                Outcome::Renewed => Renewal::Held,
+                _ => Renewal::Lost,
+            })
+        })
+        .await
+    }
+
+    async fn release_lease(&self, token: &LeaseToken) -> Result<Release> {
+        let token = token.clone();
+        self.transact("release_lease", move |group| {
+            let epoch = token.epoch;
+            Ok(match judge(group, &token.name, &Call::Release { epoch })? {
+                Outcome::Released => Release::Released,
+                _ => Release::NotHeld,
+            })
+        })
+        .await
+    }
+
+    async fn lease_status(&self) -> Result<Vec<LeaseStatus>> {
+        self.read("lease_status", |snapshot| {
+            let mut statement = snapshot.prepare_cached(include_str!("../sql/lease/list.sql")).map_err(driver_error)?;
+            let mut rows = statement.query([]).map_err(driver_error)?;
+            let mut found = Vec::new();
+            while let Some(row) = rows.next().map_err(driver_error)? {
+                let name = row.get::<_, String>(6).map_err(driver_error)?;
+                let name = LeaseName::new(name).map_err(|cause| damaged("fencepost_lease", cause))?;
+                found.push(LeaseStatus { name, state: decode(row)? });
+            }
+            Ok(found)
+        })
+        .await
+    }
+}
+
+fn acquire(group: &mut Group<'_>, request: &AcquireLease) -> Result<Acquired> {
+    let now = group.now()?;
+    let state = load(group.connection(), &request.name)?;
+    let epoch = group.next_epoch(state.epoch, now)?;
+    let call =
+        Call::Acquire(Request { holder: &request.holder, nonce: request.nonce.as_ref(), ttl: request.ttl, epoch });
+    let outcome = judge_loaded(group, &request.name, &state, &call, now)?;
+    // What is answered is what is stored now: the new grant, the stored one, or somebody else's.
+    let state = load(group.connection(), &request.name)?;
+    let (Some(epoch), Some(holding)) = (state.epoch, state.holding) else {
+        return Err(Error::new(Kind::Internal, format!("cannot answer for the lease `{}`: nobody holds it", request.name)));
+    };
+    Ok(match outcome {
+        Outcome::Granted => Acquired::Granted {
+            token: LeaseToken { name: request.name.clone(), epoch },
+            expires_at: holding.expires_at,
+        },
+        _ => Acquired::Held {
+            holder: holding.holder,
+            epoch,
+            since: holding.since,
+            expires_in: holding.expires_at.since(now),
+        },
+    })
+}
+
+fn judge(group: &mut Group<'_>, name: &LeaseName, call: &Call<'_>) -> Result<Outcome> {
+    let now = group.now()?;
+    let state = load(group.connection(), name)?;
+    judge_loaded(group, name, &state, call, now)
+}
+
+fn judge_loaded(
+    group: &mut Group<'_>,
+    name: &LeaseName,
+    state: &LeaseState,
+    call: &Call<'_>,
+    now: Timestamp,
+) -> Result<Outcome> {
+    let judged = step(state, call, now);
+    if let Some(next) = &judged.next {
+        store(group.connection(), name, next)?;
+        group.record(now)?;
+        if let (Call::Acquire(_), Some(epoch)) = (call, next.epoch) {
+            group.granted(epoch)?;
+        }
+    }
+    Ok(judged.outcome)
+}
+
+fn load(connection: &Connection, name: &LeaseName) -> Result<LeaseState> {
+    let mut statement = connection.prepare_cached(include_str!("../sql/lease/load.sql")).map_err(driver_error)?;
+    let found = statement.query_row([name.as_str()], |row| Ok(decode(row))).optional().map_err(driver_error)?;
+    found.unwrap_or_else(|| Ok(LeaseState::default()))
+}
+
+fn store(connection: &Connection, name: &LeaseName, state: &LeaseState) -> Result<()> {
+    let holding = state.holding.as_ref();
+    connection
+        .prepare_cached(include_str!("../sql/lease/store.sql"))
+        .and_then(|mut statement| {
+            statement.execute((
+                name.as_str(),
+                state.epoch.map(Epoch::get),
+                holding.map(|holding| holding.holder.as_str()),
+                holding.and_then(|holding| holding.nonce.as_ref()).map(Nonce::as_str),
+                holding.map(|holding| holding.ttl.as_micros()),
+                holding.map(|holding| holding.since.as_micros()),
+                holding.map(|holding| holding.expires_at.as_micros()),
+            ))
+        })
+        .map(drop)
+        .map_err(driver_error)
+}
+
+/// Columns: epoch, holder, nonce, ttl, since, expires_at.
+fn decode(row: &Row<'_>) -> Result<LeaseState> {
+    type Columns = (i64, Option<String>, Option<String>, Option<i64>, Option<i64>, Option<i64>);
+    let columns: rusqlite::Result<Columns> =
+        (|| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?)))();
+    let (epoch, holder, nonce, ttl, since, expires_at) = columns.map_err(driver_error)?;
+    let decoded = || {
+        let holding = match (holder, ttl, since, expires_at) {
+            (Some(holder), Some(ttl), Some(since), Some(expires_at)) => Some(Holding {
+                holder: HolderName::new(holder)?,
+                nonce: nonce.map(Nonce::new).transpose()?,
+                ttl: Ttl::from_micros(ttl)?,
+                since: Timestamp::from_micros(since),
+                expires_at: Timestamp::from_micros(expires_at),
+            }),
+            _ => None,
+        };
+        Ok(LeaseState { epoch: Some(Epoch::new(epoch)?), holding })
+    };
+    decoded().map_err(|cause| damaged("fencepost_lease", cause))
+}

@@ -1,0 +1,179 @@
+//! Queues: making them, appending to the log, and removing what every consumer has acked.
+
+use async_trait::async_trait;
+use fencepost_core::{
+    Created, Error, Kind, MessageId, NewMessage, Partition, Partitions, QueueName, QueueStatus, Queues, Result, Timestamp,
+    Topic,
+};
+use rusqlite::Connection;
+
+use crate::error::driver_error;
+use crate::state::{Group, QueueRow, damaged, load_queue, no_queue};
+use crate::store::SqliteStore;
+
+/// How many messages one step of maintenance removes at most: a few milliseconds of the write lock.
+const STEP: i64 = 1_000;
+
+#[async_trait]
+impl Queues for SqliteStore {
+    async fn create_queue(&self, queue: &QueueName, partitions: Partitions) -> Result<Created> {
+        let queue = queue.clone();
+        self.transact("create_queue", move |group| create(group, &queue, partitions)).await
+    }
+
+    async fn send(&self, queue: &QueueName, message: NewMessage) -> Result<MessageId> {
+        let queue = queue.clone();
+        self.transact("send", move |group| append(group, &queue, &message)).await
+    }
+
+    async fn send_batch(&self, queue: &QueueName, messages: Vec<NewMessage>) -> Result<Vec<MessageId>> {
+        let queue = queue.clone();
+        self.transact("send_batch", move |group| append_all(group, &queue, &messages)).await
+    }
+
+    async fn queue_status(&self) -> Result<Vec<QueueStatus>> {
+        self.read("queue_status", |snapshot| {
+            let mut statement = snapshot.prepare_cached(include_str!("../sql/queue/status.sql")).map_err(driver_error)?;
+            let rows = statement
+                .query_map([], |row| {
+                    Ok((
+                        row.get::<_, String>(0)?,
+                        row.get::<_, i64>(1)?,
+                        row.get::<_, u64>(2)?,
+                        row.get::<_, u64>(3)?,
+                        row.get::<_, Option<i64>>(4)?,
+                    ))
+                })
+                .map_err(driver_error)?;
+            rows.map(|row| {
+                let (queue, partitions, consumers, stored, oldest_at) = row.map_err(driver_error)?;
+                let names = || Ok((QueueName::new(queue)?, Partitions::new(partitions)?));
+                let (queue, partitions) = names().map_err(|cause: Error| damaged("fencepost_queue", cause))?;
+                let oldest_at = oldest_at.map(Timestamp::from_micros);
+                Ok(QueueStatus { queue, partitions, consumers, stored, oldest_at })
+            })
+            .collect()
+        })
+        .await
+    }
+
+    async fn maintain(&self, queue: Option<&QueueName>) -> Result<u64> {
+        let named = queue.cloned();
+        let queues = self
+            .read("maintain", move |snapshot| match named {
+                Some(name) => Ok(vec![load_queue(snapshot, &name)?.ok_or_else(|| no_queue(&name))?.id]),
+                None => ids(snapshot),
+            })
+            .await?;
+        let mut steps = 0;
+        for queue in queues {
+            let consumed = self.read("maintain", move |snapshot| consumed(snapshot, queue)).await?;
+            for (partition, through) in consumed {
+                // A step is a transaction of its own, so that other writers get their turn in between.
+                while self.transact("maintain", move |group| remove(group, queue, partition, through)).await? > 0 {
+                    steps += 1;
+                }
+            }
+        }
+        Ok(steps)
+    }
+}
+
+fn create(group: &mut Group<'_>, queue: &QueueName, partitions: Partitions) -> Result<Created> {
+    if let Some(found) = group.find_queue(queue)? {
+        if found.partitions == partitions {
+            return Ok(Created::Existed);
+        }
+        return Err(Error::new(
+            Kind::Conflict,
+            format!("cannot create the queue `{queue}` with `{partitions}` partitions: it has `{}`", found.partitions),
+        )
+        .with("queue", queue)
+        .with("partitions", found.partitions)
+        .hinted("the number of partitions of a queue is fixed; use it as it is, or another name"));
+    }
+    group
+        .connection()
+        .prepare_cached(include_str!("../sql/queue/insert.sql"))
+        .and_then(|mut statement| statement.execute((queue.as_str(), partitions.get())))
+        .map_err(driver_error)?;
+    Ok(Created::Created)
+}
+
+/// Appends messages in order.
+pub(crate) fn append_all(group: &mut Group<'_>, queue: &QueueName, messages: &[NewMessage]) -> Result<Vec<MessageId>> {
+    messages.iter().map(|message| append(group, queue, message)).collect()
+}
+
+/// Appends one message at the next position, which is also its id.
+pub(crate) fn append(group: &mut Group<'_>, queue: &QueueName, message: &NewMessage) -> Result<MessageId> {
+    let row = group.queue(queue)?;
+    let partition = partition(group, row, message);
+    let created_at = group.now()?;
+    let position = group.next_position()?.to_storage();
+    let headers = if message.headers().is_empty() { None } else { Some(encode_headers(message)?) };
+    group
+        .connection()
+        .prepare_cached(include_str!("../sql/queue/append.sql"))
+        .and_then(|mut statement| {
+            statement.execute((
+                position,
+                row.id,
+                partition.get(),
+                message.get_key().map(|key| key.as_str()),
+                message.get_kind().as_str(),
+                message.payload(),
+                headers,
+                created_at.as_micros(),
+            ))
+        })
+        .map_err(driver_error)?;
+    group.wake(Topic::Messages(queue.clone()));
+    MessageId::new(position)
+}
+
+fn partition(group: &Group<'_>, row: QueueRow, message: &NewMessage) -> Partition {
+    match message.get_key() {
+        Some(key) => row.partitions.of_key(key),
+        None => group.shared().round.next(row.partitions),
+    }
+}
+
+fn encode_headers(message: &NewMessage) -> Result<String> {
+    serde_json::to_string(message.headers())
+        .map_err(|cause| Error::new(Kind::Internal, "cannot write the headers of a message").caused_by(cause))
+}
+
+fn ids(snapshot: &Connection) -> Result<Vec<i64>> {
+    snapshot
+        .prepare_cached("SELECT id FROM fencepost_queue ORDER BY id")
+        .and_then(|mut statement| statement.query_map([], |row| row.get(0))?.collect())
+        .map_err(driver_error)
+}
+
+/// The partitions of a queue that hold messages which every consumer has acked, each with the last such position.
+fn consumed(snapshot: &Connection, queue: i64) -> Result<Vec<(i64, i64)>> {
+    let cursors: Vec<(i64, i64, i64)> = snapshot
+        .prepare_cached(include_str!("../sql/queue/cursors.sql"))
+        .and_then(|mut statement| {
+            statement.query_map([queue], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect()
+        })
+        .map_err(driver_error)?;
+    let partitions: i64 = snapshot
+        .query_row("SELECT partitions FROM fencepost_queue WHERE id = ?1", [queue], |row| row.get(0))
+        .map_err(driver_error)?;
+    // The slot that owns a partition is the remainder: the same rule as SlotCount::owner, for every consumer at once.
+    let acked = |partition: i64| {
+        cursors.iter().filter(|(slots, slot, _)| partition % slots == *slot).map(|(_, _, cursor)| *cursor).min()
+    };
+    Ok((0..partitions).filter_map(|partition| acked(partition).map(|through| (partition, through))).collect())
+}
+
+/// Removes the oldest messages of a partition up to `through`, at most [`STEP`]. Returns how many.
+fn remove(group: &mut Group<'_>, queue: i64, partition: i64, through: i64) -> Result<usize> {
+    group
+        .connection()
+        .prepare_cached(include_str!("../sql/queue/remove.sql"))
+        .and_then(|mut statement| statement.execute((queue, partition, through, STEP)))
+        .map_err(driver_error)
+}

@@ -1,0 +1,109 @@
+//! Write transactions that callers take part in: their own tables and fencepost's, committed together.
+
+use std::cell::RefCell;
+use std::ops::Deref;
+use std::path::Path;
+
+use fencepost_core::{BatchId, Error, Kind, MessageId, NewMessage, QueueName, Release, Result, SlotToken};
+use rusqlite::{Connection, Transaction, TransactionState};
+
+use crate::error::driver_error;
+use crate::state::{Group, Shared};
+use crate::{queue, slot};
+
+/// A write transaction that the caller takes part in. Derefs to the driver's connection, for the caller's own SQL.
+///
+/// Made by [`SqliteStore::write`](crate::SqliteStore::write), which commits it, or by
+/// [`SqliteStore::join`](crate::SqliteStore::join) over a transaction that the caller commits.
+pub struct WriteTransaction<'g, 'c> {
+    connection: &'c Connection,
+    group: RefCell<Part<'g, 'c>>,
+}
+
+enum Part<'g, 'c> {
+    /// On the writer thread; counters are written once for the whole group.
+    Shared(&'g mut Group<'c>),
+    /// In the caller's own transaction; counters are written with every call, as nobody tells when it commits.
+    Joined(Box<Group<'c>>),
+}
+
+impl<'g, 'c> WriteTransaction<'g, 'c> {
+    pub(crate) fn shared(group: &'g mut Group<'c>) -> Self {
+        Self { connection: group.connection(), group: RefCell::new(Part::Shared(group)) }
+    }
+
+    pub(crate) fn joined(transaction: &'c Transaction<'_>, shared: &'c Shared, path: &Path) -> Result<Self> {
+        let connection: &'c Connection = transaction;
+        let same = connection.path().is_some_and(|other| {
+            matches!((std::fs::canonicalize(other), std::fs::canonicalize(path)), (Ok(other), Ok(own)) if other == own)
+        });
+        if !same {
+            return Err(Error::invalid(
+                format!("cannot join the transaction: its connection is to `{}`", connection.path().unwrap_or("memory")),
+                format!("open the connection on the store's own file, `{}`", path.display()),
+            ));
+        }
+        let state = connection.transaction_state(Some(c"main")).map_err(driver_error)?;
+        if !matches!(state, TransactionState::Write) {
+            return Err(Error::new(Kind::Unsupported, "cannot join the transaction: it does not hold the write lock")
+                .hinted("begin it with TransactionBehavior::Immediate; a deferred one may read what a grant has since changed"));
+        }
+        Ok(Self { connection, group: RefCell::new(Part::Joined(Box::new(Group::new(connection, shared)))) })
+    }
+
+    fn call<T>(&self, operation: &'static str, work: impl FnOnce(&mut Group<'c>) -> Result<T>) -> Result<T> {
+        let mut part = self.group.borrow_mut();
+        let result = match &mut *part {
+            Part::Shared(group) => work(group),
+            Part::Joined(group) => work(group).and_then(|value| group.flush().map(|()| value)),
+        };
+        result.map_err(|error| error.during(operation))
+    }
+
+    /// Sends a message with this transaction: it is there once that commits, and never was if it does not.
+    ///
+    /// # Errors
+    /// `not_found` when the queue does not exist.
+    pub fn send_in(&self, queue: &QueueName, message: NewMessage) -> Result<MessageId> {
+        self.call("send", |group| queue::append(group, queue, &message))
+    }
+
+    /// Sends messages in order with this transaction.
+    ///
+    /// # Errors
+    /// `not_found` when the queue does not exist.
+    pub fn send_batch_in(&self, queue: &QueueName, messages: &[NewMessage]) -> Result<Vec<MessageId>> {
+        self.call("send_batch", |group| queue::append_all(group, queue, messages))
+    }
+
+    /// Acks a batch with this transaction, so that its effects are stored exactly once. Make it the last statement: a refusal
+    /// then comes with everything else still undone, when the error is returned.
+    ///
+    /// # Errors
+    /// `fenced` when somebody else owns the slot now: return it, so that the effects are rolled back; `conflict`; `not_found`.
+    pub fn ack_in(&self, token: &SlotToken, batch: BatchId) -> Result<u32> {
+        self.call("ack", |group| slot::ack(group, token, batch))
+    }
+
+    /// Gives the slot back with this transaction.
+    ///
+    /// # Errors
+    /// `open_batch` unless the batch is acked before, also in this transaction; `not_found`.
+    pub fn release_in(&self, token: &SlotToken) -> Result<Release> {
+        self.call("release_slot", |group| slot::release(group, token))
+    }
+}
+
+impl Deref for WriteTransaction<'_, '_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        self.connection
+    }
+}
+
+impl std::fmt::Debug for WriteTransaction<'_, '_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WriteTransaction").finish_non_exhaustive()
+    }
+}
