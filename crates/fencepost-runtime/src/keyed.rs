@@ -78,7 +78,9 @@ fn lanes(messages: &[Message]) -> Vec<Vec<Message>> {
 mod tests {
     use std::sync::Mutex;
 
-    use fencepost_core::{BatchId, ConsumerPath, Epoch, Headers, MessageId, MessageKind, SlotIndex, SlotToken, Timestamp};
+    use fencepost_core::{
+        BatchId, ConsumerPath, Epoch, Headers, MessageId, MessageKind, SlotIndex, SlotToken, Timestamp,
+    };
     use tokio_util::sync::CancellationToken;
 
     use super::*;

@@ -33,8 +33,8 @@ impl KeptLease {
             held @ Acquired::Held { .. } => return Ok(Err(held)),
         };
         let lost = CancellationToken::new();
-        let watched = DeadlineWatcher::start(clock.clone())
-            .watch(Deadline::of_request(sent, request.ttl, margin), lost.clone());
+        let watched =
+            DeadlineWatcher::start(clock.clone()).watch(Deadline::of_request(sent, request.ttl, margin), lost.clone());
         let keeping = tokio::spawn({
             let (store, token, lost, ttl) = (store.clone(), token.clone(), lost.clone(), request.ttl);
             async move {

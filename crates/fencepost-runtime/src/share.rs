@@ -33,8 +33,8 @@ mod tests {
                 let mut held = vec![0; workers as usize];
                 held[0] = slots;
                 let mut rounds = 0;
-                while let Some(giver) =
-                    (0..held.len()).find(|worker| gives_back(held[*worker], *held.iter().min().unwrap(), slots, workers))
+                while let Some(giver) = (0..held.len())
+                    .find(|worker| gives_back(held[*worker], *held.iter().min().unwrap(), slots, workers))
                 {
                     held[giver] -= 1;
                     *held.iter_mut().min().unwrap() += 1;

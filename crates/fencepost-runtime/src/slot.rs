@@ -48,7 +48,12 @@ pub(crate) enum Ended {
 }
 
 /// Runs one slot from its grant to its end. `give_back` asks for it between batches.
-pub(crate) async fn run(crew: Arc<Crew>, grant: SlotGrant, cancelled: CancellationToken, give_back: CancellationToken) -> Ended {
+pub(crate) async fn run(
+    crew: Arc<Crew>,
+    grant: SlotGrant,
+    cancelled: CancellationToken,
+    give_back: CancellationToken,
+) -> Ended {
     let slot = Slot { context: SlotContext { token: grant.token, cancelled }, crew, give_back };
     let ended = slot.work().await;
     let ended = match ended {
@@ -163,7 +168,11 @@ impl Slot {
                     return Handled::Lost;
                 }
                 crew.observer.observe(&Event::HandlerFailed { slot, batch: id, error: &error });
-                if context.cancelled.is_cancelled() || crew.stop.is_cancelled() { Handled::Stopped } else { Handled::Failed }
+                if context.cancelled.is_cancelled() || crew.stop.is_cancelled() {
+                    Handled::Stopped
+                } else {
+                    Handled::Failed
+                }
             }
         }
     }
@@ -171,19 +180,18 @@ impl Slot {
     async fn ack(&self, batch: BatchId, done: Done, messages: usize) -> Handled {
         let Slot { crew, context, .. } = self;
         let (slot, epoch) = (context.token.slot, context.token.epoch);
-        let mut pause = PAUSE.0;
-        while done == Done::Ack {
-            match crew.store.ack(&context.token, batch).await {
-                Ok(_) => break,
-                Err(error) if self.is_loss(&error) => return Handled::Lost,
-                Err(error) => {
-                    // An ack may be repeated: the batch acked last answers 0 and changes nothing.
-                    crew.observer.observe(&Event::CallFailed { error: &error });
-                    if context.cancelled.is_cancelled() || crew.stop.is_cancelled() {
-                        return Handled::Stopped;
-                    }
-                    pause = self.rest(pause).await;
+        if done == Done::Ack {
+            let mut pause = PAUSE.0;
+            while let Err(error) = crew.store.ack(&context.token, batch).await {
+                if self.is_loss(&error) {
+                    return Handled::Lost;
                 }
+                // An ack may be repeated: the batch acked last answers 0 and changes nothing.
+                crew.observer.observe(&Event::CallFailed { error: &error });
+                if context.cancelled.is_cancelled() || crew.stop.is_cancelled() {
+                    return Handled::Stopped;
+                }
+                pause = self.rest(pause).await;
             }
         }
         crew.observer.observe(&Event::Acked { slot, epoch, batch });

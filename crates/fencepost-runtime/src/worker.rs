@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use fencepost_core::{Closed, ClaimSlot, Clock, HostClock, Kind, Nonce, Pulse, Result, Store, Topic, WakeReceiver};
+use fencepost_core::{ClaimSlot, Clock, Closed, HostClock, Kind, Nonce, Pulse, Result, Store, Topic, WakeReceiver};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -196,17 +196,16 @@ impl Foreman {
         if Instant::now() < self.not_before || crew.stop.is_cancelled() {
             return;
         }
-        // Members that lapsed since the last heartbeat leave their share; reading them writes nothing.
-        if self.room() == 0 {
-            match crew.store.members(&crew.settings.path).await {
-                Ok(members) => self.pulse.workers = (members.len() as u32).max(1),
-                Err(error) => return crew.observer.observe(&Event::CallFailed { error: &error }),
-            }
+        // Members come and lapse between heartbeats; reading them writes nothing.
+        match crew.store.members(&crew.settings.path).await {
+            Ok(members) => self.pulse.workers = (members.len() as u32).max(1),
+            Err(error) => return crew.observer.observe(&Event::CallFailed { error: &error }),
         }
         while self.room() > 0 {
             let Ok(nonce) = Nonce::random() else { return };
-            let request =
-                ClaimSlot::new(crew.settings.path.clone(), crew.settings.name.clone()).ttl(crew.settings.ttl).nonce(nonce);
+            let request = ClaimSlot::new(crew.settings.path.clone(), crew.settings.name.clone())
+                .ttl(crew.settings.ttl)
+                .nonce(nonce);
             // ORDER: the deadline is anchored before the request is sent.
             let deadline = crew.keeper.deadline_of_request();
             let mut answer = crew.store.claim(&request).await;

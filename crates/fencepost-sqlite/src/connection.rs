@@ -102,10 +102,16 @@ pub(crate) fn check_path(path: &Path, create: bool) -> Result<()> {
         return check_file_system(folder);
     };
     if found.is_dir() {
-        return Err(Error::invalid(format!("cannot open `{shown}` as a store: it is a directory"), "name a file in it"));
+        return Err(Error::invalid(
+            format!("cannot open `{shown}` as a store: it is a directory"),
+            "name a file in it",
+        ));
     }
     if !found.is_file() {
-        return Err(Error::invalid(format!("cannot open `{shown}` as a store: it is not a regular file"), "name a file"));
+        return Err(Error::invalid(
+            format!("cannot open `{shown}` as a store: it is not a regular file"),
+            "name a file",
+        ));
     }
     check_file_system(path)
 }

@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use fencepost_core::slot::{Call, Outcome, SlotState, step};
 use fencepost_core::{
-    ConsumerPath, ConsumerStatus, Consumers, CreateConsumer, Created, Dropped, Error, Kind, Partitions, Position, QueueName,
-    Result, SlotCount, Start, Topic,
+    ConsumerPath, ConsumerStatus, Consumers, CreateConsumer, Created, Dropped, Error, Kind, Partitions, Position,
+    QueueName, Result, SlotCount, Start, Topic,
 };
 use rusqlite::{Connection, OptionalExtension};
 
@@ -127,9 +127,12 @@ pub(crate) fn load(connection: &Connection, path: &ConsumerPath) -> Result<Consu
     if load_queue(connection, &path.queue)?.is_none() {
         return Err(no_queue(&path.queue));
     }
-    Err(Error::new(Kind::NotFound, format!("cannot find the consumer `{}` of the queue `{}`", path.consumer, path.queue))
-        .with("consumer", path)
-        .hinted("`fencepost status` shows the consumers there are; it may have been dropped"))
+    Err(Error::new(
+        Kind::NotFound,
+        format!("cannot find the consumer `{}` of the queue `{}`", path.consumer, path.queue),
+    )
+    .with("consumer", path)
+    .hinted("`fencepost status` shows the consumers there are; it may have been dropped"))
 }
 
 fn find(connection: &Connection, path: &ConsumerPath) -> Result<Option<ConsumerRow>> {
@@ -144,7 +147,8 @@ fn find(connection: &Connection, path: &ConsumerPath) -> Result<Option<ConsumerR
         })
         .map_err(driver_error)?;
     let Some((id, queue, slots, partitions)) = found else { return Ok(None) };
-    let decoded = || Ok(ConsumerRow { id, queue, slots: SlotCount::new(slots)?, partitions: Partitions::new(partitions)? });
+    let decoded =
+        || Ok(ConsumerRow { id, queue, slots: SlotCount::new(slots)?, partitions: Partitions::new(partitions)? });
     decoded().map(Some).map_err(|cause| damaged("fencepost_consumer", cause))
 }
 
@@ -163,6 +167,8 @@ pub(crate) fn paths(connection: &Connection, queue: Option<&QueueName>) -> Resul
         .map_err(driver_error)?;
     found
         .into_iter()
-        .map(|(queue, consumer)| ConsumerPath::new(queue, consumer).map_err(|cause| damaged("fencepost_consumer", cause)))
+        .map(|(queue, consumer)| {
+            ConsumerPath::new(queue, consumer).map_err(|cause| damaged("fencepost_consumer", cause))
+        })
         .collect()
 }

@@ -19,9 +19,11 @@ pub fn driver_error(error: rusqlite::Error) -> Error {
 /// What stands for a failed COMMIT: an I/O error there leaves open whether the transaction will be found after a restart.
 pub(crate) fn commit_error(error: rusqlite::Error) -> Error {
     match error.sqlite_error_code() {
-        Some(ErrorCode::SystemIoFailure) => Error::new(Kind::UnknownOutcome, "cannot tell whether the transaction was committed")
-            .hinted("the storage failed while it was made durable; read what is stored before sending again")
-            .caused_by(error),
+        Some(ErrorCode::SystemIoFailure) => {
+            Error::new(Kind::UnknownOutcome, "cannot tell whether the transaction was committed")
+                .hinted("the storage failed while it was made durable; read what is stored before sending again")
+                .caused_by(error)
+        }
         _ => driver_error(error),
     }
 }
@@ -39,7 +41,8 @@ pub(crate) fn rolled_back(cause: &Error) -> Error {
 
 const SPACE: &str = "nothing of the call was stored; make room on the disk, or raise the page limit of the file";
 const RIGHTS: &str = "the file, its `-wal` and `-shm` beside it and their folder must be writable for this process";
-const DAMAGED: &str = "keep the file as it is, and restore a backup or recover it with the `.recover` command of the sqlite3 shell";
+const DAMAGED: &str =
+    "keep the file as it is, and restore a backup or recover it with the `.recover` command of the sqlite3 shell";
 
 fn classify(code: ErrorCode) -> (Kind, &'static str, &'static str, &'static str) {
     match code {
@@ -51,12 +54,16 @@ fn classify(code: ErrorCode) -> (Kind, &'static str, &'static str, &'static str)
         ),
         ErrorCode::DiskFull => (Kind::Unavailable, "storage_full", "cannot write: the storage is full", SPACE),
         ErrorCode::ReadOnly => (Kind::Unavailable, "read_only", "cannot write: the file is read-only", RIGHTS),
-        ErrorCode::PermissionDenied => (Kind::Unavailable, "permission_denied", "cannot use the file: no permission", RIGHTS),
+        ErrorCode::PermissionDenied => {
+            (Kind::Unavailable, "permission_denied", "cannot use the file: no permission", RIGHTS)
+        }
         ErrorCode::CannotOpen => (Kind::Unavailable, "cannot_open", "cannot open the file", RIGHTS),
         ErrorCode::SystemIoFailure => (Kind::Unavailable, "io_error", "cannot read or write the file", ""),
         ErrorCode::OutOfMemory => (Kind::Unavailable, "out_of_memory", "cannot allocate memory", ""),
         ErrorCode::FileLockingProtocolFailed => (Kind::Busy, "busy", "cannot lock the file", ""),
-        ErrorCode::NoLargeFileSupport => (Kind::Unsupported, "unsupported", "this host cannot hold files of that size", ""),
+        ErrorCode::NoLargeFileSupport => {
+            (Kind::Unsupported, "unsupported", "this host cannot hold files of that size", "")
+        }
         ErrorCode::DatabaseCorrupt => (Kind::Corrupt, "corrupt", "the file is damaged", DAMAGED),
         ErrorCode::NotADatabase => (
             Kind::Corrupt,

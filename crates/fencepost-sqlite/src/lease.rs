@@ -69,7 +69,10 @@ fn acquire(group: &mut Group<'_>, request: &AcquireLease) -> Result<Acquired> {
     // What is answered is what is stored now: the new grant, the stored one, or somebody else's.
     let state = load(group.connection(), &request.name)?;
     let (Some(epoch), Some(holding)) = (state.epoch, state.holding) else {
-        return Err(Error::new(Kind::Internal, format!("cannot answer for the lease `{}`: nobody holds it", request.name)));
+        return Err(Error::new(
+            Kind::Internal,
+            format!("cannot answer for the lease `{}`: nobody holds it", request.name),
+        ));
     };
     Ok(match outcome {
         Outcome::Granted => Acquired::Granted {

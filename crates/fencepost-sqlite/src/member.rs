@@ -46,10 +46,8 @@ impl Members for SqliteStore {
 fn beat(group: &mut Group<'_>, heartbeat: &Heartbeat) -> Result<Pulse> {
     let Heartbeat { path, member, worker, ttl, held } = heartbeat;
     let consumer = consumer::load(group.connection(), path)?;
-    let held: Vec<Renewal> = held
-        .iter()
-        .map(|(slot, epoch)| renew(group, &consumer, path, *slot, *epoch))
-        .collect::<Result<_>>()?;
+    let held: Vec<Renewal> =
+        held.iter().map(|(slot, epoch)| renew(group, &consumer, path, *slot, *epoch)).collect::<Result<_>>()?;
 
     let now = group.now()?;
     let connection = group.connection();
@@ -61,7 +59,9 @@ fn beat(group: &mut Group<'_>, heartbeat: &Heartbeat) -> Result<Pulse> {
         .map_err(driver_error)?;
     let known = connection
         .prepare_cached(include_str!("../sql/member/renew.sql"))
-        .and_then(|mut statement| statement.execute((consumer.id, member.as_str(), worker.as_str(), count as i64, expires_at)))
+        .and_then(|mut statement| {
+            statement.execute((consumer.id, member.as_str(), worker.as_str(), count as i64, expires_at))
+        })
         .map_err(driver_error)?;
     if known == 0 {
         connection

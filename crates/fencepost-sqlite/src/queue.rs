@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use fencepost_core::{
-    Created, Error, Kind, MessageId, NewMessage, Partition, Partitions, QueueName, QueueStatus, Queues, Result, Timestamp,
-    Topic,
+    Created, Error, Kind, MessageId, NewMessage, Partition, Partitions, QueueName, QueueStatus, Queues, Result,
+    Timestamp, Topic,
 };
 use rusqlite::Connection;
 
@@ -33,7 +33,8 @@ impl Queues for SqliteStore {
 
     async fn queue_status(&self) -> Result<Vec<QueueStatus>> {
         self.read("queue_status", |snapshot| {
-            let mut statement = snapshot.prepare_cached(include_str!("../sql/queue/status.sql")).map_err(driver_error)?;
+            let mut statement =
+                snapshot.prepare_cached(include_str!("../sql/queue/status.sql")).map_err(driver_error)?;
             let rows = statement
                 .query_map([], |row| {
                     Ok((

@@ -90,7 +90,10 @@ fn installed(connection: &Connection, path: &Path) -> Result<Option<u32>> {
 fn newer(path: &Path, version: u32) -> Error {
     Error::new(
         Kind::Schema,
-        format!("cannot use `{}`: its schema has version {version}, this program knows up to {VERSION}", path.display()),
+        format!(
+            "cannot use `{}`: its schema has version {version}, this program knows up to {VERSION}",
+            path.display()
+        ),
     )
     .coded("schema_newer")
     .with("version", version)
@@ -106,7 +109,11 @@ fn check(connection: &Connection, path: &Path) -> Result<()> {
     };
     for table in TABLES {
         let found: Option<i64> = connection
-            .query_row("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'fencepost_' || ?1", [table], |row| row.get(0))
+            .query_row(
+                "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'fencepost_' || ?1",
+                [table],
+                |row| row.get(0),
+            )
             .optional()
             .map_err(driver_error)?;
         if found.is_none() {
@@ -115,11 +122,16 @@ fn check(connection: &Connection, path: &Path) -> Result<()> {
     }
     for migration in &MIGRATIONS {
         let stored: Option<String> = connection
-            .query_row("SELECT checksum FROM fencepost_schema WHERE version = ?1", [migration.version], |row| row.get(0))
+            .query_row("SELECT checksum FROM fencepost_schema WHERE version = ?1", [migration.version], |row| {
+                row.get(0)
+            })
             .optional()
             .map_err(driver_error)?;
         if stored.as_deref() != Some(&checksum(migration.sql)) {
-            return Err(damaged(format!("its schema version {} is not the one that this program knows", migration.version)));
+            return Err(damaged(format!(
+                "its schema version {} is not the one that this program knows",
+                migration.version
+            )));
         }
     }
     Ok(())
@@ -130,8 +142,7 @@ fn checksum(sql: &str) -> String {
 }
 
 fn install(connection: &mut Connection, path: &Path, clock: &dyn Clock) -> Result<()> {
-    let transaction =
-        connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(driver_error)?;
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(driver_error)?;
     // Another process may have installed it while this one waited for the lock.
     let version = installed(&transaction, path)?.unwrap_or(0);
     if version > VERSION {
@@ -144,7 +155,10 @@ fn install(connection: &mut Connection, path: &Path, clock: &dyn Clock) -> Resul
         let incarnation = Nonce::random()?;
         let (device, inode) = identity(path)?;
         transaction
-            .execute(include_str!("../sql/store/insert.sql"), (incarnation.as_str(), device, inode, clock.wall().as_micros()))
+            .execute(
+                include_str!("../sql/store/insert.sql"),
+                (incarnation.as_str(), device, inode, clock.wall().as_micros()),
+            )
             .map_err(driver_error)?;
     }
     check(&transaction, path)?;
@@ -175,8 +189,7 @@ fn adopt(connection: &mut Connection, path: &Path, clock: &dyn Clock) -> Result<
     if stored_identity(connection)? == here {
         return Ok(());
     }
-    let transaction =
-        connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(driver_error)?;
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(driver_error)?;
     if stored_identity(&transaction)? != here {
         let (counter, stored): (i64, i64) = transaction
             .query_row("SELECT epoch, clock FROM fencepost_store", [], |row| Ok((row.get(0)?, row.get(1)?)))

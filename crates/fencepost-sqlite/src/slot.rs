@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use fencepost_core::slot::{Call, Claimant, Found, GrantOrigin, OpenBatch, Outcome, Owner, SlotState, step};
 use fencepost_core::{
-    Batch, BatchId, BatchSize, ClaimSlot, ConsumerPath, Epoch, Error, Kind, Nonce, Position, QueueName, Release, Renewal,
-    Result, SlotGrant, SlotIndex, SlotStatus, SlotToken, Slots, Timestamp, Ttl, WorkerName,
+    Batch, BatchId, BatchSize, ClaimSlot, ConsumerPath, Epoch, Error, Kind, Nonce, Position, QueueName, Release,
+    Renewal, Result, SlotGrant, SlotIndex, SlotStatus, SlotToken, Slots, Timestamp, Ttl, WorkerName,
 };
 use rusqlite::{Connection, Row};
 
@@ -150,18 +150,20 @@ fn waiting(
     let share = consumer.slots.share(slot, consumer.partitions);
     let size = state.batch.map_or(max.get(), |open| open.size);
     let positions = log::positions(connection, consumer.queue, share, state.cursor, size)?;
-    let found = positions
-        .last()
-        .map(|last| Found { through: Position::from_storage(*last), size: positions.len() as u32 });
+    let found =
+        positions.last().map(|last| Found { through: Position::from_storage(*last), size: positions.len() as u32 });
     Ok((found, positions))
 }
 
 fn hand_out(connection: &Connection, positions: &[i64], open: &OpenBatch) -> Result<Batch> {
     let messages = log::messages(connection, positions, open.deliveries)?;
     if messages.len() != open.size as usize {
-        return Err(Error::new(Kind::Corrupt, format!("cannot hand out batch `{}`: messages of it are missing", open.id))
-            .with("expected", open.size)
-            .with("found", messages.len()));
+        return Err(Error::new(
+            Kind::Corrupt,
+            format!("cannot hand out batch `{}`: messages of it are missing", open.id),
+        )
+        .with("expected", open.size)
+        .with("found", messages.len()));
     }
     Ok(Batch { id: open.id, deliveries: open.deliveries, crashes: open.crashes, messages })
 }
@@ -228,9 +230,9 @@ fn claim(
         store(group.connection(), consumer.id, slot, next)?;
     }
     let granted = judged.next.as_ref().unwrap_or(state);
-    grant(&request.path, slot, granted, origin)
-        .map(Some)
-        .ok_or_else(|| Error::new(Kind::Internal, format!("cannot grant slot {slot} of `{}`: it has no owner", request.path)))
+    grant(&request.path, slot, granted, origin).map(Some).ok_or_else(|| {
+        Error::new(Kind::Internal, format!("cannot grant slot {slot} of `{}`: it has no owner", request.path))
+    })
 }
 
 fn grant(path: &ConsumerPath, slot: SlotIndex, state: &SlotState, origin: GrantOrigin) -> Option<SlotGrant> {
@@ -324,7 +326,8 @@ pub(crate) fn load_all(connection: &Connection, consumer: i64) -> Result<Vec<(Sl
     let mut rows = statement.query([consumer]).map_err(driver_error)?;
     let mut slots = Vec::new();
     while let Some(row) = rows.next().map_err(driver_error)? {
-        let slot = SlotIndex::new(row.get(12).map_err(driver_error)?).map_err(|cause| damaged("fencepost_slot", cause))?;
+        let slot =
+            SlotIndex::new(row.get(12).map_err(driver_error)?).map_err(|cause| damaged("fencepost_slot", cause))?;
         slots.push((slot, decode(row)?));
     }
     Ok(slots)

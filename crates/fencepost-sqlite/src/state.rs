@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use fencepost_core::{EngineClock, Epoch, Error, Kind, Partitions, Position, QueueName, Result, RoundRobin, Timestamp, Topic, WakeHub};
+use fencepost_core::{
+    EngineClock, Epoch, Error, Kind, Partitions, Position, QueueName, Result, RoundRobin, Timestamp, Topic, WakeHub,
+};
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::error::driver_error;
@@ -82,7 +84,11 @@ impl<'c> Group<'c> {
     }
 
     fn run(&self, sql: &'static str) -> Result<()> {
-        self.connection.prepare_cached(sql).and_then(|mut statement| statement.execute([])).map(drop).map_err(driver_error)
+        self.connection
+            .prepare_cached(sql)
+            .and_then(|mut statement| statement.execute([]))
+            .map(drop)
+            .map_err(driver_error)
     }
 
     fn counters(&mut self) -> Result<&mut Counters> {
@@ -170,7 +176,9 @@ impl<'c> Group<'c> {
         {
             self.connection
                 .prepare_cached(include_str!("../sql/store/set_counters.sql"))
-                .and_then(|mut statement| statement.execute((counters.epoch, counters.position.1, counters.clock.as_micros())))
+                .and_then(|mut statement| {
+                    statement.execute((counters.epoch, counters.position.1, counters.clock.as_micros()))
+                })
                 .map_err(driver_error)?;
             counters.changed = false;
         }
@@ -194,9 +202,7 @@ pub(crate) fn load_queue(connection: &Connection, name: &QueueName) -> Result<Op
     let found = connection
         .prepare_cached(include_str!("../sql/queue/load.sql"))
         .and_then(|mut statement| {
-            statement
-                .query_row([name.as_str()], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)))
-                .optional()
+            statement.query_row([name.as_str()], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))).optional()
         })
         .map_err(driver_error)?;
     let Some((id, partitions)) = found else { return Ok(None) };

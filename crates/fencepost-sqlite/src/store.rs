@@ -69,9 +69,8 @@ impl SqliteStore {
 
         let bound = Arc::new(Bound::default());
         bound.install(&mut connection)?;
-        let position = connection
-            .query_row("SELECT position FROM fencepost_store", [], |row| row.get(0))
-            .map_err(driver_error)?;
+        let position =
+            connection.query_row("SELECT position FROM fencepost_store", [], |row| row.get(0)).map_err(driver_error)?;
         let shared = Arc::new(Shared {
             clock: EngineClock::new(options.clock.clone()),
             hub: WakeHub::default(),
@@ -233,9 +232,8 @@ impl Store for SqliteStore {
     async fn now(&self) -> Result<Timestamp> {
         let shared = self.0.shared.clone();
         self.read("now", move |snapshot| {
-            let stored = snapshot
-                .query_row("SELECT clock FROM fencepost_store", [], |row| row.get(0))
-                .map_err(driver_error)?;
+            let stored =
+                snapshot.query_row("SELECT clock FROM fencepost_store", [], |row| row.get(0)).map_err(driver_error)?;
             Ok(shared.clock.now(Timestamp::from_micros(stored)))
         })
         .await

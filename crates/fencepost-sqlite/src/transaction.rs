@@ -39,7 +39,10 @@ impl<'g, 'c> WriteTransaction<'g, 'c> {
         });
         if !same {
             return Err(Error::invalid(
-                format!("cannot join the transaction: its connection is to `{}`", connection.path().unwrap_or("memory")),
+                format!(
+                    "cannot join the transaction: its connection is to `{}`",
+                    connection.path().unwrap_or("memory")
+                ),
                 format!("open the connection on the store's own file, `{}`", path.display()),
             ));
         }

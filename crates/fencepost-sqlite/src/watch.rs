@@ -38,7 +38,13 @@ impl Watcher {
     pub(crate) fn start(path: &Path, options: &SqliteOptions, shared: Arc<Shared>) -> Result<Self> {
         let connection = connect(path, options, Purpose::Read)?;
         let signal = Arc::new(Signal::default());
-        let watch = Watch { connection, shared: Arc::downgrade(&shared), signal: signal.clone(), version: 0, changes: HashMap::new() };
+        let watch = Watch {
+            connection,
+            shared: Arc::downgrade(&shared),
+            signal: signal.clone(),
+            version: 0,
+            changes: HashMap::new(),
+        };
         thread::Builder::new()
             .name("fencepost-watch".into())
             .spawn(move || watch.run())
@@ -94,8 +100,7 @@ impl Watch {
 
     fn wait_for_sleepers(&self) {
         let came = self.signal.came.lock().expect("no panic while the signal is held");
-        let mut came =
-            self.signal.changed.wait_while(came, |came| !*came).expect("no panic while the signal is held");
+        let mut came = self.signal.changed.wait_while(came, |came| !*came).expect("no panic while the signal is held");
         *came = false;
     }
 

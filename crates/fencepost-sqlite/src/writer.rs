@@ -58,8 +58,9 @@ where
 
     fn run(&mut self, group: &mut Group<'_>) -> Result<(), Error> {
         let work = self.work.take().expect("a call runs once");
-        let result = std::panic::catch_unwind(AssertUnwindSafe(|| work(group)))
-            .unwrap_or_else(|_| Err(Error::new(Kind::Internal, "cannot finish the call: it panicked and was rolled back")));
+        let result = std::panic::catch_unwind(AssertUnwindSafe(|| work(group))).unwrap_or_else(|_| {
+            Err(Error::new(Kind::Internal, "cannot finish the call: it panicked and was rolled back"))
+        });
         match result {
             Ok(value) => {
                 self.result = Some(Ok(value));
@@ -202,7 +203,7 @@ impl Loop {
             let _ = self.connection.execute_batch("ROLLBACK");
         }
         for call in done {
-            call.answer(ended.as_ref().map(|()| ()));
+            call.answer(ended.as_ref().copied());
         }
         between
     }
@@ -288,7 +289,11 @@ impl Bound {
         let bound = self.clone();
         let over = move || {
             bound.armed.load(Ordering::Relaxed)
-                && bound.ends.lock().expect("no panic while the bound is held").is_some_and(|ends| Instant::now() > ends)
+                && bound
+                    .ends
+                    .lock()
+                    .expect("no panic while the bound is held")
+                    .is_some_and(|ends| Instant::now() > ends)
         };
         connection.progress_handler(Self::STEPS, Some(over)).map_err(driver_error)
     }

@@ -1,0 +1,114 @@
+//! `fencepost demo`: real events through real processes, one killed and one paused, and a table that must come out exactly right.
+//!
+//! `stage` runs the show, `worker` is what the processes do, `crew` handles them, `words` is what they say, `input` and `tally` are
+//! the job, `story` prints it, `verdict` compares. The only engine named is that of the demo's own table, in `sqlite`.
+
+mod crew;
+mod input;
+mod plan;
+mod sqlite;
+mod stage;
+mod story;
+mod tally;
+mod verdict;
+mod words;
+pub mod worker;
+
+use std::time::Duration;
+
+use fencepost::runtime::KeptLease;
+use fencepost::sqlite::SqliteStore;
+use fencepost::{
+    AcquireLease, Acquired, ConsumerPath, CreateConsumer, Error, HolderName, Kind, LeaseName, Partitions, Result,
+    SlotCount, Start, Store, Ttl,
+};
+
+use self::input::Input;
+use self::plan::Plan;
+use self::stage::Stage;
+use self::story::Story;
+use crate::cli::DemoArgs;
+use crate::open;
+use crate::printer::Printer;
+
+/// More than the default, so that many workers have a slot each.
+const PARTITIONS: i64 = 64;
+
+/// Runs the command.
+pub async fn run(url: &str, args: &DemoArgs, printer: &Printer) -> Result<()> {
+    let plan = Plan::new(args)?;
+    let input = Input::open(args.file.as_deref(), args.key.as_deref())?;
+    // The plain single pass comes first: it checks every record before anything is touched, and is what must come out.
+    let expected = input.single_pass()?;
+    open::creating(url, async |store, _| {
+        let lease = only_one(store).await?;
+        let shown = show(url, store, &plan, &input, &expected, printer, &lease).await;
+        // Best effort: it expires by itself.
+        let _ = lease.release().await;
+        shown
+    })
+    .await
+}
+
+async fn show(
+    url: &str,
+    store: &Store,
+    plan: &Plan,
+    input: &Input,
+    expected: &input::Expected,
+    printer: &Printer,
+    lease: &KeptLease,
+) -> Result<()> {
+    let table = engine(store)?;
+    prepare(store, table, plan).await?;
+    let story = Story::begin(*printer, input, expected, plan, store)?;
+    let mut stage = Stage::open(url, store, plan, input, expected, story).await?;
+    let outcome = tokio::select! {
+        played = stage.play() => played,
+        () = lease.lost().cancelled() => Err(Error::new(Kind::LeadershipLost, "cannot go on: the demo's own lease was lost")),
+    };
+    let figures = stage.close().await;
+    outcome?;
+    // Consumed storage is given back, so that the demo can be run again and again in one file.
+    while store.maintain(Some(&path()?.queue)).await? > 0 {}
+    verdict::give(&figures, expected, &sqlite::rows(table)?, input)
+}
+
+/// The demo's consumer.
+fn path() -> Result<ConsumerPath> {
+    ConsumerPath::new("demo", "tally")
+}
+
+/// The engine that the demo's own table is in.
+fn engine(store: &Store) -> Result<&SqliteStore> {
+    store.as_sqlite().ok_or_else(|| {
+        Error::new(Kind::Unsupported, format!("cannot run the demo on a store of kind `{}`", store.info().engine))
+            .hinted("its workers are processes, which share a file: use `--store sqlite:FILE`, or leave it out")
+    })
+}
+
+/// Two demos at once in one store would handle each other's messages: a lease keeps the second one out.
+async fn only_one(store: &Store) -> Result<KeptLease> {
+    let holder = HolderName::new(format!("process {}", std::process::id()))?;
+    let request = AcquireLease::new(LeaseName::new("fencepost-demo")?, holder).ttl(Ttl::new(Duration::from_secs(5))?);
+    KeptLease::acquire(store.contract(), &request).await?.map_err(|held| {
+        let Acquired::Held { holder, expires_in, .. } = held else {
+            return Error::new(Kind::Internal, "cannot tell who runs the demo");
+        };
+        Error::new(Kind::Conflict, format!("cannot run the demo: it runs already in this store, by `{holder}`"))
+            .with("holder", &holder)
+            .with("expires_in_ms", expires_in.as_millis())
+            .hinted("wait for it to end, or use another store; after a crash its lease expires within 5 s")
+    })
+}
+
+/// An empty table, and a consumer that begins after whatever an earlier demo left.
+async fn prepare(store: &Store, table: &SqliteStore, plan: &Plan) -> Result<()> {
+    let path = path()?;
+    sqlite::reset(table).await?;
+    store.create_queue(&path.queue, Partitions::new(PARTITIONS)?).await?;
+    store.drop_consumer(&path, true).await?;
+    let slots = SlotCount::new(i64::from(plan.workers))?;
+    store.create_consumer(&CreateConsumer::ordered(path, slots).start(Start::Latest)).await?;
+    Ok(())
+}

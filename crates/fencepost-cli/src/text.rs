@@ -1,0 +1,73 @@
+//! How numbers, times and durations read.
+
+use std::time::{Duration, SystemTime};
+
+use fencepost::Timestamp;
+
+/// A number with its thousands set apart, for people.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `1 message`, `2 messages`: a number with its noun, for people.
+pub fn counted(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
+}
+
+/// A duration to about two digits, for people.
+pub fn duration(duration: Duration) -> String {
+    match duration.as_secs() {
+        0 => format!("{} ms", duration.as_millis()),
+        seconds @ 1..120 => format!("{seconds} s"),
+        seconds @ 120..7_200 => format!("{} min", seconds / 60),
+        seconds @ 7_200..172_800 => format!("{} h", seconds / 3_600),
+        seconds => format!("{} d", seconds / 86_400),
+    }
+}
+
+/// When `at` is, seen from `now`, for people.
+pub fn relative(at: Timestamp, now: Timestamp) -> String {
+    if at > now { format!("in {}", duration(at.since(now))) } else { format!("{} ago", duration(now.since(at))) }
+}
+
+/// An instant in RFC 3339 with microseconds, in UTC, for programs.
+pub fn rfc3339(at: Timestamp) -> String {
+    humantime::format_rfc3339_micros(SystemTime::from(at)).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_set_apart() {
+        let table = [(0, "0"), (999, "999"), (1_000, "1,000"), (27_004, "27,004"), (1_234_567, "1,234,567")];
+        for (number, text) in table {
+            assert_eq!(count(number), text);
+        }
+        assert_eq!((counted(1, "slot"), counted(0, "slot")), ("1 slot".into(), "0 slots".into()));
+    }
+
+    #[test]
+    fn durations_keep_about_two_digits() {
+        let table = [(0, "0 ms"), (999, "999 ms"), (1_500, "1 s"), (119_000, "119 s"), (120_000, "2 min")];
+        for (millis, text) in table.into_iter().chain([(7_200_000, "2 h"), (259_200_000, "3 d")]) {
+            assert_eq!(duration(Duration::from_millis(millis)), text);
+        }
+        let (now, later) = (Timestamp::from_micros(0), Timestamp::from_micros(30_000_000));
+        assert_eq!((relative(later, now), relative(now, later)), ("in 30 s".into(), "30 s ago".into()));
+    }
+
+    #[test]
+    fn instants_are_rfc_3339_with_microseconds() {
+        assert_eq!(rfc3339(Timestamp::from_micros(1_767_225_600_000_001)), "2026-01-01T00:00:00.000001Z");
+    }
+}

@@ -1,0 +1,166 @@
+//! Everything that people and scripts see, command by command: exit status, standard output and standard error.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use fencepost::{
+    AcquireLease, BatchSize, ClaimSlot, ConsumerPath, CreateConsumer, Heartbeat, HolderName, LeaseName, Nonce, Result,
+    SlotCount, Store, Ttl, WorkerName,
+};
+
+use crate::place::Place;
+
+/// Runs the commands, one line each, and compares what they answer with the snapshot of that name.
+fn transcript(name: &str, place: &Place, commands: &[&[&str]]) {
+    let mut text = String::new();
+    for args in commands {
+        let shown: Vec<_> =
+            args.iter().map(|arg| if arg.contains(' ') { format!("'{arg}'") } else { (*arg).into() }).collect();
+        let line = format!("$ fencepost {}", shown.join(" "));
+        let _ = writeln!(text, "{}\n{}", line.trim_end(), place.run(args));
+    }
+    let filters = [
+        (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", "[time]"),
+        (r"\b\d{16}\b", "[epoch]"),
+        (r"\b\d+ (ms|s) ago", "[age] ago"),
+        (r"sqlite \d+\.\d+\.\d+", "sqlite [version]"),
+        (r#""engine_version":"[^"]*""#, r#""engine_version":"[version]""#),
+        (r"in \d+\.\d\d s \([\d,]+/s\)", "in [seconds] s ([rate]/s)"),
+        (r#""seconds":[\d.]+"#, r#""seconds":"[seconds]""#),
+        (r#""messages_per_second":[\d.]+"#, r#""messages_per_second":"[rate]""#),
+    ];
+    insta::with_settings!({ filters => filters, omit_expression => true, prepend_module_to_snapshot => false }, {
+        insta::assert_snapshot!(name, text);
+    });
+}
+
+#[test]
+fn help() {
+    let commands: [&[&str]; 8] = [
+        &["--help"],
+        &["init", "--help"],
+        &["status", "--help"],
+        &["queue", "--help"],
+        &["queue", "create", "--help"],
+        &["queue", "list", "--help"],
+        &["send", "--help"],
+        &["--version"],
+    ];
+    transcript("help", &Place::new(), &commands);
+}
+
+#[test]
+fn usage() {
+    let commands: [&[&str]; 6] =
+        [&[], &["queue"], &["--json", "queue"], &["statsu"], &["--json", "send", "q"], &["--json", "status", "--jsn"]];
+    transcript("usage", &Place::new(), &commands);
+}
+
+#[test]
+fn init() {
+    let commands: [&[&str]; 6] = [
+        &["status"],
+        &["--json", "status"],
+        &["init"],
+        &["init"],
+        &["--json", "init"],
+        &["--json", "init", "--store", "sqlite:other.db"],
+    ];
+    transcript("init", &Place::new(), &commands);
+}
+
+#[test]
+fn queue() {
+    let commands: [&[&str]; 9] = [
+        &["queue", "create", "orders"],
+        &["queue", "create", "orders"],
+        &["queue", "create", "orders", "--partitions", "4"],
+        &["--json", "queue", "create", "orders", "--partitions", "4"],
+        &["queue", "create", "two words", "--partitions", "1"],
+        &["--json", "queue", "create", "invoices", "--partitions", "256"],
+        &["queue", "create", " "],
+        &["queue", "list"],
+        &["--json", "queue", "list"],
+    ];
+    transcript("queue", &Place::new(), &commands);
+}
+
+#[test]
+fn queue_list_of_an_empty_store() {
+    let place = Place::new();
+    assert_eq!(place.run(&["init"]).status, 0);
+    transcript("queue_list_empty", &place, &[&["queue", "list"], &["--json", "queue", "list"]]);
+}
+
+#[test]
+fn send() {
+    let place = Place::with_queue("orders");
+    place.write("flights.csv", "flight,tailnum\n1545,N14228\n\n1714,NA\n1141,N619AA\n");
+    place.write("ragged.csv", "flight,tailnum\n1545,N14228\n1714\n");
+    let commands: [&[&str]; 8] = [
+        &["send", "orders", "paid", "--key", "customer-7"],
+        &["--json", "send", "orders", "-5"],
+        &["send", "orders", "--file", "flights.csv", "--key-field", "tailnum"],
+        &["--json", "send", "orders", "--file", "flights.csv"],
+        &["send", "orders", "--file", "ragged.csv"],
+        &["--json", "send", "orders", "--file", "ragged.csv"],
+        &["send", "orders", "--file", "flights.csv", "--key-field", "tail"],
+        &["send", "other", "x"],
+    ];
+    transcript("send", &place, &commands);
+}
+
+#[test]
+fn status_says_what_to_do_next() {
+    let place = Place::new();
+    assert_eq!(place.run(&["init"]).status, 0);
+    transcript("status_of_an_empty_store", &place, &[&["status"], &["--json", "status"]]);
+    assert_eq!(place.run(&["queue", "create", "it's new"]).status, 0);
+    transcript("status_of_an_empty_queue", &place, &[&["status"]]);
+}
+
+#[test]
+fn status() {
+    let place = Place::with_queue("orders");
+    let rows: String = (0..1_200).map(|row| format!("customer-{},{row}\n", row % 40)).collect();
+    place.write("orders.csv", format!("customer,total\n{rows}"));
+    assert_eq!(place.run(&["send", "orders", "--file", "orders.csv", "--key-field", "customer"]).status, 0);
+    place.with_store(async |store| populate(store).await);
+    transcript("status", &place, &[&["status"], &["--json", "status"]]);
+}
+
+/// A consumer with an open, a held and a free slot, one with an orphan, and two leases, one of them given back.
+async fn populate(store: &Store) -> Result<()> {
+    let ttl = Ttl::new(Duration::from_secs(80_000))?;
+    let claim =
+        |path: &ConsumerPath, worker| Result::Ok(ClaimSlot::new(path.clone(), WorkerName::new(worker)?).ttl(ttl));
+
+    let billing = ConsumerPath::new("orders", "billing")?;
+    store.create_consumer(&CreateConsumer::ordered(billing.clone(), SlotCount::new(3)?)).await?;
+    let first = store.claim(&claim(&billing, "worker-1")?).await?.expect("a slot is free");
+    let second = store.claim(&claim(&billing, "worker-2")?).await?.expect("a slot is free");
+    for grant in [&first, &second] {
+        if let Some(batch) = store.receive(&grant.token, BatchSize::new(100)?).await? {
+            store.ack(&grant.token, batch.id).await?;
+        }
+    }
+    store.receive(&first.token, BatchSize::new(50)?).await?.expect("messages wait");
+    let (member, worker) = (Nonce::random()?, WorkerName::new("worker-1")?);
+    let held = vec![(first.token.slot, first.token.epoch)];
+    store.heartbeat(&Heartbeat { path: billing, member, worker, ttl, held }).await?;
+
+    let search = ConsumerPath::new("orders", "search")?;
+    store.create_consumer(&CreateConsumer::ordered(search.clone(), SlotCount::new(1)?)).await?;
+    let given_up = store.claim(&claim(&search, "worker-3")?).await?.expect("the slot is free");
+    store.receive(&given_up.token, BatchSize::default()).await?.expect("messages wait");
+    store.abandon_slot(&given_up.token).await?;
+
+    for (name, release) in [("nightly report", false), ("migration", true)] {
+        let request = AcquireLease::new(LeaseName::new(name)?, HolderName::new("host-1")?).ttl(ttl);
+        match store.acquire_lease(&request).await? {
+            fencepost::Acquired::Granted { token, .. } if release => drop(store.release_lease(&token).await?),
+            granted => assert!(matches!(granted, fencepost::Acquired::Granted { .. })),
+        }
+    }
+    Ok(())
+}
