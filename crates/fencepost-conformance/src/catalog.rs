@@ -60,7 +60,10 @@ mod tests {
             let id = case.summary.split_once(": ").map_or("", |(id, _)| id);
             let is_scenario = id.len() == 3 && id[1..].chars().all(|digit| digit.is_ascii_digit());
             if is_scenario {
-                assert!(case.name.starts_with(&format!("{}_", id.to_lowercase())), "{case:?} is named for another scenario");
+                assert!(
+                    case.name.starts_with(&format!("{}_", id.to_lowercase())),
+                    "{case:?} is named for another scenario"
+                );
             }
         }
     }

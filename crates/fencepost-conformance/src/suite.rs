@@ -24,7 +24,7 @@ pub fn run(case: impl Future<Output = ()>) {
 /// `harness` is an async function without arguments that returns a fresh [`Harness`](crate::Harness). Every case of the suite is
 /// listed under its module, as `run`, `not_applicable "why"` or `later "why"`; a test compares the list with the suite's.
 ///
-/// ```ignore
+/// ```text
 /// fencepost_conformance::suite! {
 ///     harness: open;
 ///     leases {

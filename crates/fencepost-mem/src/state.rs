@@ -14,8 +14,6 @@ use fencepost_core::{
 /// Everything that a store holds.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct State {
-    /// The highest instant at which something was written.
-    pub(crate) clock: Timestamp,
     /// The highest epoch ever granted. It outlives every lease and consumer.
     pub(crate) epoch: i64,
     pub(crate) leases: BTreeMap<LeaseName, LeaseState>,
@@ -127,9 +125,9 @@ fn no_queue(name: &QueueName) -> Error {
 }
 
 fn no_consumer(path: &ConsumerPath) -> Error {
-    Error::new(Kind::NotFound, format!("cannot find the consumer `{path}`"))
+    Error::new(Kind::NotFound, format!("cannot find the consumer `{}` of the queue `{}`", path.consumer, path.queue))
         .with("consumer", path)
-        .hinted("`fencepost consumer list` shows the consumers there are; `fencepost consumer create` makes one")
+        .hinted("`fencepost status` shows the consumers there are; it may have been dropped")
 }
 
 fn no_slot(path: &ConsumerPath, slot: SlotIndex) -> Error {

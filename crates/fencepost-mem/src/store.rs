@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use fencepost_core::{
-    Clock, EngineClock, Error, Kind, Result, RoundRobin, Store, StoreInfo, Timestamp, Topic, WakeHub, WakeReceiver,
-    Wakeups,
+    Clock, EngineClock, Error, Kind, Result, Retry, RoundRobin, Store, StoreInfo, Timestamp, Topic, WakeHub,
+    WakeReceiver, Wakeups,
 };
 
 use crate::state::State;
@@ -66,7 +66,7 @@ impl MemStore {
     pub fn write<T>(&self, work: impl FnOnce(&mut MemTransaction<'_>) -> Result<T>) -> Result<T> {
         let mut committed = self.open()?;
         // ORDER: the clock is read after the lock is held: a grant that waited for the lock must not be born old.
-        let now = self.0.clock.now(committed.state.clock);
+        let now = self.0.now();
         let mut tx = MemTransaction::new(committed.state.clone(), now, &self.0.round);
         let result = work(&mut tx)?;
         if let Some((state, wakes)) = tx.finish() {
@@ -86,7 +86,7 @@ impl MemStore {
     /// The state as it was last committed, and the instant now.
     pub(crate) fn read(&self) -> Result<(Arc<State>, Timestamp)> {
         let committed = self.open()?;
-        let now = self.0.clock.now(committed.state.clock);
+        let now = self.0.now();
         Ok((committed.state.clone(), now))
     }
 
@@ -95,7 +95,7 @@ impl MemStore {
         if committed.closed {
             return Err(Error::new(Kind::Unavailable, "cannot use the store: it was closed")
                 .coded("store_closed")
-                .hinted("open the store again"));
+                .retried(Retry::Never));
         }
         Ok(committed)
     }
@@ -103,6 +103,13 @@ impl MemStore {
     fn committed(&self) -> MutexGuard<'_, Committed> {
         // A closure that panicked leaves the state as it was, because it worked on a copy.
         self.0.committed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shared {
+    /// The instant by the engine's clock, which lives as long as the store, so that the store records no instant.
+    fn now(&self) -> Timestamp {
+        self.clock.now(Timestamp::default())
     }
 }
 

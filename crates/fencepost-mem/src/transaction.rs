@@ -72,9 +72,7 @@ impl<'s> MemTransaction<'s> {
     /// The state to change. Whoever asks for it writes.
     pub(crate) fn change(&mut self) -> &mut State {
         self.changed = true;
-        let state = Arc::make_mut(&mut self.state);
-        state.clock = state.clock.max(self.now);
-        state
+        Arc::make_mut(&mut self.state)
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -48,6 +48,7 @@ fn configure(connection: &Connection, options: &SqliteOptions, purpose: Purpose)
     };
     connection.pragma_update(None, "synchronous", synchronous)?;
     connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
+    connection.pragma_update(None, "wal_autocheckpoint", 4_000)?;
     connection.pragma_update(None, "foreign_keys", true)?;
     let cache = if purpose == Purpose::Write { CACHE_KIB.0 } else { CACHE_KIB.1 };
     connection.pragma_update(None, "cache_size", -cache)?;

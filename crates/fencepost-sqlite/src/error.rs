@@ -77,6 +77,12 @@ fn classify(code: ErrorCode) -> (Kind, &'static str, &'static str, &'static str)
             "the transaction took longer than its bound and was rolled back",
             "keep what runs inside a write transaction short: it stops every writer of the file",
         ),
+        ErrorCode::AuthorizationForStatementDenied => (
+            Kind::Unsupported,
+            "unsupported",
+            "cannot begin, commit or roll back inside a write transaction",
+            "it is committed when the closure returns `Ok` and rolled back when it returns an error; a savepoint undoes a part of it",
+        ),
         ErrorCode::TooBig => (Kind::LimitExceeded, "limit_exceeded", "a value is larger than SQLite can hold", ""),
         _ => (Kind::Internal, "internal", "cannot run a statement", ""),
     }
@@ -103,6 +109,7 @@ mod tests {
             (ffi::SQLITE_CORRUPT, Kind::Corrupt, "corrupt"),
             (ffi::SQLITE_NOTADB, Kind::Corrupt, "not_a_database"),
             (ffi::SQLITE_INTERRUPT, Kind::LimitExceeded, "write_bound"),
+            (ffi::SQLITE_AUTH, Kind::Unsupported, "unsupported"),
             (ffi::SQLITE_CONSTRAINT, Kind::Internal, "internal"),
         ] {
             assert_eq!((of(code).kind(), of(code).code()), (kind, name), "{code}");

@@ -10,6 +10,7 @@
 mod connection;
 mod consumer;
 mod error;
+mod guard;
 mod lease;
 mod log;
 mod member;

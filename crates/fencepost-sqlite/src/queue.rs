@@ -2,13 +2,13 @@
 
 use async_trait::async_trait;
 use fencepost_core::{
-    Created, Error, Kind, MessageId, NewMessage, Partition, Partitions, QueueName, QueueStatus, Queues, Result,
-    Timestamp, Topic,
+    Created, Error, Key, Kind, MessageId, NewMessage, Partitions, QueueName, QueueStatus, Queues, Result, Timestamp,
+    Topic,
 };
 use rusqlite::Connection;
 
 use crate::error::driver_error;
-use crate::state::{Group, QueueRow, damaged, load_queue, no_queue};
+use crate::state::{Group, damaged, load_queue, no_queue};
 use crate::store::SqliteStore;
 
 /// How many messages one step of maintenance removes at most: a few milliseconds of the write lock.
@@ -23,7 +23,7 @@ impl Queues for SqliteStore {
 
     async fn send(&self, queue: &QueueName, message: NewMessage) -> Result<MessageId> {
         let queue = queue.clone();
-        self.transact("send", move |group| append(group, &queue, &message)).await
+        self.transact_statement("send", move |group| append(group, &queue, &message)).await
     }
 
     async fn send_batch(&self, queue: &QueueName, messages: Vec<NewMessage>) -> Result<Vec<MessageId>> {
@@ -101,47 +101,52 @@ fn create(group: &mut Group<'_>, queue: &QueueName, partitions: Partitions) -> R
     Ok(Created::Created)
 }
 
-/// Appends messages in order.
-pub(crate) fn append_all(group: &mut Group<'_>, queue: &QueueName, messages: &[NewMessage]) -> Result<Vec<MessageId>> {
-    messages.iter().map(|message| append(group, queue, message)).collect()
+/// Appends one message.
+pub(crate) fn append(group: &mut Group<'_>, queue: &QueueName, message: &NewMessage) -> Result<MessageId> {
+    let ids = append_all(group, queue, std::slice::from_ref(message))?;
+    ids.first().copied().ok_or_else(|| Error::new(Kind::Internal, "cannot tell the id of a message that was appended"))
 }
 
-/// Appends one message at the next position, which is also its id.
-pub(crate) fn append(group: &mut Group<'_>, queue: &QueueName, message: &NewMessage) -> Result<MessageId> {
+/// Appends messages in order, each at the next position, which is also its id.
+pub(crate) fn append_all(group: &mut Group<'_>, queue: &QueueName, messages: &[NewMessage]) -> Result<Vec<MessageId>> {
     let row = group.queue(queue)?;
-    let partition = partition(group, row, message);
-    let created_at = group.now()?;
-    let position = group.next_position()?.to_storage();
-    let headers = if message.headers().is_empty() { None } else { Some(encode_headers(message)?) };
-    group
-        .connection()
-        .prepare_cached(include_str!("../sql/queue/append.sql"))
-        .and_then(|mut statement| {
-            statement.execute((
+    if messages.is_empty() {
+        return Ok(Vec::new());
+    }
+    let created_at = group.now()?.as_micros();
+    let mut insert =
+        group.connection().prepare_cached(include_str!("../sql/queue/append.sql")).map_err(driver_error)?;
+    let mut ids = Vec::with_capacity(messages.len());
+    for message in messages {
+        let partition = match message.get_key() {
+            Some(key) => row.partitions.of_key(key),
+            None => group.shared().round.next(row.partitions),
+        };
+        let position = group.next_position()?.to_storage();
+        insert
+            .execute((
                 position,
                 row.id,
                 partition.get(),
-                message.get_key().map(|key| key.as_str()),
+                message.get_key().map(Key::as_str),
                 message.get_kind().as_str(),
                 message.payload(),
-                headers,
-                created_at.as_micros(),
+                encode_headers(message)?,
+                created_at,
             ))
-        })
-        .map_err(driver_error)?;
-    group.wake(Topic::Messages(queue.clone()));
-    MessageId::new(position)
-}
-
-fn partition(group: &Group<'_>, row: QueueRow, message: &NewMessage) -> Partition {
-    match message.get_key() {
-        Some(key) => row.partitions.of_key(key),
-        None => group.shared().round.next(row.partitions),
+            .map_err(driver_error)?;
+        ids.push(MessageId::new(position)?);
     }
+    group.wake(Topic::Messages(queue.clone()));
+    Ok(ids)
 }
 
-fn encode_headers(message: &NewMessage) -> Result<String> {
+fn encode_headers(message: &NewMessage) -> Result<Option<String>> {
+    if message.headers().is_empty() {
+        return Ok(None);
+    }
     serde_json::to_string(message.headers())
+        .map(Some)
         .map_err(|cause| Error::new(Kind::Internal, "cannot write the headers of a message").caused_by(cause))
 }
 

@@ -82,9 +82,19 @@ fn installed(connection: &Connection, path: &Path) -> Result<Option<u32>> {
     if !tables.iter().any(|table| table == "fencepost_schema") {
         return Err(foreign(&format!("it has a table `{}` that fencepost did not make", tables[0])));
     }
-    connection
+    let version = connection
         .query_row("SELECT max(version) FROM fencepost_schema", [], |row| row.get::<_, Option<u32>>(0))
-        .map_err(|cause| foreign("its table `fencepost_schema` is not fencepost's").caused_by(cause))
+        .map_err(|cause| match driver_error(cause) {
+            error if matches!(error.kind(), Kind::Internal) => {
+                foreign("its table `fencepost_schema` is not fencepost's").caused_by(error)
+            }
+            error => error,
+        })?;
+    // The table is made and filled in one transaction, so an empty one is somebody else's.
+    version
+        .filter(|version| *version > 0)
+        .map(Some)
+        .ok_or_else(|| foreign("its table `fencepost_schema` has no version"))
 }
 
 fn newer(path: &Path, version: u32) -> Error {

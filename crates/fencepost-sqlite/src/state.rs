@@ -10,7 +10,8 @@ use fencepost_core::{
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::error::driver_error;
-use crate::writer::{Bound, survived};
+use crate::guard::Guard;
+use crate::writer::survived;
 
 /// What every part of an open store shares.
 #[derive(Debug)]
@@ -18,7 +19,7 @@ pub(crate) struct Shared {
     pub(crate) clock: EngineClock,
     pub(crate) hub: WakeHub,
     pub(crate) round: RoundRobin,
-    pub(crate) bound: Arc<Bound>,
+    pub(crate) guard: Arc<Guard>,
     /// The last position whose message this process's sleepers were woken for.
     pub(crate) seen: AtomicI64,
 }
@@ -66,21 +67,33 @@ impl<'c> Group<'c> {
 
     /// Runs one caller's work in a savepoint: an error undoes it alone. The error returned is the whole group's.
     pub(crate) fn savepoint(&mut self, work: impl FnOnce(&mut Self) -> Result<(), Error>) -> Result<()> {
-        let known: Vec<QueueName> = self.queues.keys().cloned().collect();
         let wakes = self.wakes.len();
-        self.run("SAVEPOINT call")?;
+        self.run("SAVEPOINT fencepost_call")?;
         match work(self) {
-            Ok(()) => self.run("RELEASE call"),
+            Ok(()) => {
+                self.is_open()?;
+                self.run("RELEASE fencepost_call")
+            }
             Err(error) => {
                 survived(self.connection, &error)?;
-                self.run("ROLLBACK TO call")?;
-                self.run("RELEASE call")?;
+                self.run("ROLLBACK TO fencepost_call")?;
+                self.run("RELEASE fencepost_call")?;
                 // What was learned inside is undone with it; counters that rose meanwhile stay, as numbers may be skipped.
-                self.queues.retain(|name, _| known.contains(name));
+                self.queues.clear();
                 self.wakes.truncate(wakes);
                 Ok(())
             }
         }
+    }
+
+    /// Whether the transaction is still there: SQLite may have rolled it back under a closure that went on regardless.
+    pub(crate) fn is_open(&self) -> Result<()> {
+        if self.connection.is_autocommit() { Err(gone()) } else { Ok(()) }
+    }
+
+    /// Runs one caller's work that writes by one statement: SQLite undoes that by itself. The error returned is the whole group's.
+    pub(crate) fn statement(&mut self, work: impl FnOnce(&mut Self) -> Result<(), Error>) -> Result<()> {
+        work(self).or_else(|error| survived(self.connection, &error))
     }
 
     fn run(&self, sql: &'static str) -> Result<()> {
@@ -215,6 +228,13 @@ pub(crate) fn no_queue(name: &QueueName) -> Error {
     Error::new(Kind::NotFound, format!("cannot find the queue `{name}`"))
         .with("queue", name)
         .hinted("`fencepost queue list` shows the queues there are; `fencepost queue create` makes one")
+}
+
+/// What is answered when a statement rolled its whole transaction back and its error was not returned.
+fn gone() -> Error {
+    Error::new(Kind::Unavailable, "cannot go on: a statement that failed has rolled the whole transaction back")
+        .coded("rolled_back")
+        .hinted("return the error of a failed statement instead of going on; nothing of the transaction is stored")
 }
 
 /// A stored value that the types of the contract refuse.

@@ -15,13 +15,14 @@ use tokio::sync::oneshot;
 
 use crate::connection::{Purpose, check_path, connect, use_write_ahead_log};
 use crate::error::driver_error;
+use crate::guard::Guard;
 use crate::options::SqliteOptions;
 use crate::readers::Readers;
 use crate::schema;
 use crate::state::{Group, Shared};
 use crate::transaction::WriteTransaction;
 use crate::watch::Watcher;
-use crate::writer::{Bound, Writer};
+use crate::writer::{Undo, Writer};
 
 /// An open SQLite store. Clones share its threads; open a file once per process and clone the handle.
 ///
@@ -67,15 +68,15 @@ impl SqliteStore {
         use_write_ahead_log(&connection, options.busy_timeout).map_err(place)?;
         schema::prepare(&mut connection, &path, options.create, &*options.clock).map_err(place)?;
 
-        let bound = Arc::new(Bound::default());
-        bound.install(&mut connection)?;
+        let guard = Arc::new(Guard::default());
+        guard.install(&mut connection)?;
         let position =
             connection.query_row("SELECT position FROM fencepost_store", [], |row| row.get(0)).map_err(driver_error)?;
         let shared = Arc::new(Shared {
             clock: EngineClock::new(options.clock.clone()),
             hub: WakeHub::default(),
             round: RoundRobin::new(),
-            bound,
+            guard,
             seen: AtomicI64::new(position),
         });
         let readers = Readers::start(&path, &options)?;
@@ -89,11 +90,13 @@ impl SqliteStore {
     /// The closure works on fencepost's tables through [`WriteTransaction`]'s methods and on the application's own tables in
     /// the same file through SQL; both commit together or not at all. Its transaction may be shared with other callers', each in
     /// a savepoint of its own. It must not begin, commit or roll back by itself, and must end within
-    /// [`SqliteOptions::write_bound`] (1 s unless said): meanwhile no other process can write to the file.
+    /// [`SqliteOptions::write_bound`] (1 s unless said): meanwhile no other process can write to the file. Savepoints are its own
+    /// to use.
     ///
     /// # Errors
     /// What the closure returned, and then nothing of it is stored; `limit_exceeded` with code `write_bound` when it took too
-    /// long; `busy`, `unavailable`, or `unknown_outcome` when the storage failed while committing.
+    /// long; `busy`, `unavailable`, or `unknown_outcome` when the storage failed while committing. A statement that would begin,
+    /// commit or roll back fails with the driver's `authorization denied`, which [`driver_error`] makes `unsupported`.
     ///
     /// ```
     /// # use fencepost_core::*;
@@ -126,10 +129,10 @@ impl SqliteStore {
         let result = self
             .0
             .writer
-            .run(move |group| {
+            .run(Undo::Savepoint, move |group| {
                 let started = std::time::Instant::now();
-                let limit = group.shared().bound.clone();
-                let result = limit.within(bound, || work(&WriteTransaction::shared(group)));
+                let guard = group.shared().guard.clone();
+                let result = guard.within(bound, || work(&WriteTransaction::shared(group)));
                 if started.elapsed() > bound {
                     return Err(overran(bound));
                 }
@@ -179,7 +182,16 @@ impl SqliteStore {
         T: Send + 'static,
         F: FnOnce(&mut Group<'_>) -> Result<T> + Send + 'static,
     {
-        self.0.writer.run(work).await.map_err(|error| error.during(operation))
+        self.0.writer.run(Undo::Savepoint, work).await.map_err(|error| error.during(operation))
+    }
+
+    /// As [`SqliteStore::transact`], for work that writes by one statement at most.
+    pub(crate) async fn transact_statement<T, F>(&self, operation: &'static str, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Group<'_>) -> Result<T> + Send + 'static,
+    {
+        self.0.writer.run(Undo::Statement, work).await.map_err(|error| error.during(operation))
     }
 
     pub(crate) async fn read<T, F>(&self, operation: &'static str, work: F) -> Result<T>
@@ -212,9 +224,7 @@ pub(crate) fn closed() -> Error {
 
 impl Wakeups for SqliteStore {
     fn wakes(&self, topic: &Topic) -> WakeReceiver {
-        let receiver = self.0.shared.hub.receiver(topic);
-        self.0.watcher.sleeper_came();
-        receiver
+        self.0.watcher.sleeper(topic)
     }
 }
 
@@ -240,8 +250,9 @@ impl Store for SqliteStore {
     }
 
     async fn close(&self) {
-        self.0.readers.close();
         self.0.watcher.close();
+        self.0.readers.close().await;
+        // ORDER: the writer's connection is the last: closing it brings the write-ahead log into the file.
         self.0.writer.close().await;
         self.0.shared.hub.close();
     }

@@ -17,19 +17,20 @@ use crate::{queue, slot};
 /// [`SqliteStore::join`](crate::SqliteStore::join) over a transaction that the caller commits.
 pub struct WriteTransaction<'g, 'c> {
     connection: &'c Connection,
-    group: RefCell<Part<'g, 'c>>,
+    part: RefCell<Part<'g, 'c>>,
 }
 
 enum Part<'g, 'c> {
     /// On the writer thread; counters are written once for the whole group.
     Shared(&'g mut Group<'c>),
-    /// In the caller's own transaction; counters are written with every call, as nobody tells when it commits.
-    Joined(Box<Group<'c>>),
+    /// In the caller's own transaction; counters are read and written with every call, as nobody tells when it commits, what it
+    /// rolls back to a savepoint, or who else joined it.
+    Joined(&'c Shared),
 }
 
 impl<'g, 'c> WriteTransaction<'g, 'c> {
     pub(crate) fn shared(group: &'g mut Group<'c>) -> Self {
-        Self { connection: group.connection(), group: RefCell::new(Part::Shared(group)) }
+        Self { connection: group.connection(), part: RefCell::new(Part::Shared(group)) }
     }
 
     pub(crate) fn joined(transaction: &'c Transaction<'_>, shared: &'c Shared, path: &Path) -> Result<Self> {
@@ -51,14 +52,16 @@ impl<'g, 'c> WriteTransaction<'g, 'c> {
             return Err(Error::new(Kind::Unsupported, "cannot join the transaction: it does not hold the write lock")
                 .hinted("begin it with TransactionBehavior::Immediate; a deferred one may read what a grant has since changed"));
         }
-        Ok(Self { connection, group: RefCell::new(Part::Joined(Box::new(Group::new(connection, shared)))) })
+        Ok(Self { connection, part: RefCell::new(Part::Joined(shared)) })
     }
 
     fn call<T>(&self, operation: &'static str, work: impl FnOnce(&mut Group<'c>) -> Result<T>) -> Result<T> {
-        let mut part = self.group.borrow_mut();
-        let result = match &mut *part {
-            Part::Shared(group) => work(group),
-            Part::Joined(group) => work(group).and_then(|value| group.flush().map(|()| value)),
+        let result = match &mut *self.part.borrow_mut() {
+            Part::Shared(group) => group.is_open().and_then(|()| work(group)),
+            Part::Joined(shared) => {
+                let mut group = Group::new(self.connection, shared);
+                group.is_open().and_then(|()| work(&mut group)).and_then(|value| group.flush().map(|()| value))
+            }
         };
         result.map_err(|error| error.during(operation))
     }

@@ -3,13 +3,13 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, Weak};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
-use fencepost_core::{ConsumerPath, Error, Kind, QueueName, Result, Topic};
-use rusqlite::Connection;
+use fencepost_core::{ConsumerPath, Error, Kind, QueueName, Result, Topic, WakeReceiver};
+use rusqlite::{Connection, OptionalExtension};
 
 use crate::connection::{Purpose, connect};
 use crate::error::driver_error;
@@ -24,44 +24,67 @@ const MANY: i64 = 10_000;
 
 /// The handle by which sleepers make themselves known.
 #[derive(Debug)]
-pub(crate) struct Watcher(Arc<Signal>);
+pub(crate) struct Watcher(Arc<Watched>);
 
-#[derive(Debug, Default)]
-struct Signal {
+#[derive(Debug)]
+struct Watched {
+    shared: Arc<Shared>,
+    /// What was seen; nothing once the store is closed.
+    view: Mutex<Option<View>>,
+    /// Whether somebody came since the thread last looked, or the store was closed.
     came: Mutex<bool>,
     changed: Condvar,
-    closed: AtomicBool,
+}
+
+/// The file as it was last seen.
+#[derive(Debug)]
+struct View {
+    connection: Connection,
+    version: i64,
+    /// The `changes` of each consumer that somebody sleeps on, from when the sleeper came on.
+    changes: HashMap<Topic, i64>,
 }
 
 impl Watcher {
     /// Opens the watcher's connection and starts its thread; it ends when the store is closed or dropped.
     pub(crate) fn start(path: &Path, options: &SqliteOptions, shared: Arc<Shared>) -> Result<Self> {
-        let connection = connect(path, options, Purpose::Read)?;
-        let signal = Arc::new(Signal::default());
-        let watch = Watch {
-            connection,
-            shared: Arc::downgrade(&shared),
-            signal: signal.clone(),
-            version: 0,
-            changes: HashMap::new(),
-        };
+        let view = View { connection: connect(path, options, Purpose::Read)?, version: 0, changes: HashMap::new() };
+        let watched = Arc::new(Watched {
+            shared,
+            view: Mutex::new(Some(view)),
+            came: Mutex::new(false),
+            changed: Condvar::new(),
+        });
+        let watching = watched.clone();
         thread::Builder::new()
             .name("fencepost-watch".into())
-            .spawn(move || watch.run())
+            .spawn(move || watching.run())
             .map_err(|cause| Error::new(Kind::Unavailable, "cannot start the watcher thread").caused_by(cause))?;
-        Ok(Self(signal))
+        Ok(Self(watched))
     }
 
-    /// Somebody begins to sleep.
-    pub(crate) fn sleeper_came(&self) {
-        *self.0.came.lock().expect("no panic while the signal is held") = true;
-        self.0.changed.notify_one();
+    /// Registers a sleeper: what any process commits from now on wakes it.
+    pub(crate) fn sleeper(&self, topic: &Topic) -> WakeReceiver {
+        let hub = &self.0.shared.hub;
+        let mut view = self.0.view();
+        let company = hub.topics().contains(topic);
+        let receiver = hub.receiver(topic);
+        // ORDER: what has changed so far is read before the call returns, so that no change after it is taken for an old one.
+        if let (Topic::Slots(path), Some(view)) = (topic, view.as_mut())
+            && !(company && view.changes.contains_key(topic))
+            && let Ok(changes) = changes(&view.connection, path)
+        {
+            view.changes.insert(topic.clone(), changes);
+        }
+        drop(view);
+        self.0.signal();
+        receiver
     }
 
-    /// Ends the thread.
+    /// Closes the watcher's connection and ends its thread.
     pub(crate) fn close(&self) {
-        self.0.closed.store(true, Ordering::Relaxed);
-        self.sleeper_came();
+        self.0.view().take();
+        self.0.signal();
     }
 }
 
@@ -71,39 +94,44 @@ impl Drop for Watcher {
     }
 }
 
-struct Watch {
-    connection: Connection,
-    shared: Weak<Shared>,
-    signal: Arc<Signal>,
-    version: i64,
-    /// The `changes` of each consumer when it was last looked at.
-    changes: HashMap<Topic, i64>,
-}
+impl Watched {
+    fn view(&self) -> MutexGuard<'_, Option<View>> {
+        self.view.lock().expect("no panic while the file is looked at")
+    }
 
-impl Watch {
-    fn run(mut self) {
-        while !self.signal.closed.load(Ordering::Relaxed) {
-            let Some(shared) = self.shared.upgrade() else { return };
-            if shared.hub.is_empty() {
-                drop(shared);
+    fn signal(&self) {
+        *self.came.lock().expect("no panic while the signal is held") = true;
+        self.changed.notify_one();
+    }
+
+    fn run(&self) {
+        loop {
+            {
+                let mut view = self.view();
+                let Some(view) = view.as_mut() else { return };
+                if !self.shared.hub.is_empty()
+                    && let Err(error) = view.look(&self.shared)
+                {
+                    // Polling stays the truth, so a look that failed costs time, not messages.
+                    tracing::debug!(%error, "cannot look for commits of other processes");
+                }
+            }
+            if self.shared.hub.is_empty() {
                 self.wait_for_sleepers();
-                continue;
+            } else {
+                thread::sleep(INTERVAL);
             }
-            if let Err(error) = self.look(&shared) {
-                // Polling stays the truth, so a look that failed costs time, not messages.
-                tracing::debug!(%error, "cannot look for commits of other processes");
-            }
-            drop(shared);
-            thread::sleep(INTERVAL);
         }
     }
 
     fn wait_for_sleepers(&self) {
-        let came = self.signal.came.lock().expect("no panic while the signal is held");
-        let mut came = self.signal.changed.wait_while(came, |came| !*came).expect("no panic while the signal is held");
+        let came = self.came.lock().expect("no panic while the signal is held");
+        let mut came = self.changed.wait_while(came, |came| !*came).expect("no panic while the signal is held");
         *came = false;
     }
+}
 
+impl View {
     /// Wakes whom the commits of others since the last look concern.
     fn look(&mut self, shared: &Shared) -> Result<()> {
         let version = self
@@ -114,41 +142,45 @@ impl Watch {
         if version == self.version {
             return Ok(());
         }
-        // ORDER: the version is taken first: a commit during the look is seen again by the next one.
+        self.wake_messages(shared)?;
+        self.wake_slots(shared)?;
+        // ORDER: the version was taken before what was looked at: a commit during the look is seen again by the next one, and a
+        // look that failed is made again.
         self.version = version;
-        let topics = shared.hub.topics();
-        self.wake_messages(shared, &topics)?;
-        self.wake_slots(shared, &topics)
+        Ok(())
     }
 
-    fn wake_messages(&self, shared: &Shared, topics: &[Topic]) -> Result<()> {
+    fn wake_messages(&self, shared: &Shared) -> Result<()> {
         let last: i64 = self
             .connection
             .prepare_cached("SELECT position FROM fencepost_store")
             .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
             .map_err(driver_error)?;
-        let seen = shared.seen.fetch_max(last, Ordering::Relaxed);
+        let seen = shared.seen.load(Ordering::Relaxed);
         if last <= seen {
             return Ok(());
         }
         if last - seen > MANY {
+            let topics = shared.hub.topics();
             topics.iter().filter(|topic| matches!(topic, Topic::Messages(_))).for_each(|topic| shared.hub.wake(topic));
-            return Ok(());
+        } else {
+            let queues: Vec<String> = self
+                .connection
+                .prepare_cached(include_str!("../sql/queue/appended.sql"))
+                .and_then(|mut statement| statement.query_map((seen, last), |row| row.get(0))?.collect())
+                .map_err(driver_error)?;
+            for queue in queues {
+                shared.hub.wake(&Topic::Messages(QueueName::new(queue)?));
+            }
         }
-        let queues: Vec<String> = self
-            .connection
-            .prepare_cached(include_str!("../sql/queue/appended.sql"))
-            .and_then(|mut statement| statement.query_map((seen, last), |row| row.get(0))?.collect())
-            .map_err(driver_error)?;
-        for queue in queues {
-            shared.hub.wake(&Topic::Messages(QueueName::new(queue)?));
-        }
+        shared.seen.fetch_max(last, Ordering::Relaxed);
         Ok(())
     }
 
-    fn wake_slots(&mut self, shared: &Shared, topics: &[Topic]) -> Result<()> {
+    fn wake_slots(&mut self, shared: &Shared) -> Result<()> {
+        let topics = shared.hub.topics();
         self.changes.retain(|topic, _| topics.contains(topic));
-        for topic in topics {
+        for topic in &topics {
             let Topic::Slots(path) = topic else { continue };
             let changes = changes(&self.connection, path)?;
             if self.changes.insert(topic.clone(), changes).is_some_and(|before| before != changes) {
@@ -161,7 +193,6 @@ impl Watch {
 
 /// The `changes` of a consumer; one that is gone differs from every one that was there.
 fn changes(connection: &Connection, path: &ConsumerPath) -> Result<i64> {
-    use rusqlite::OptionalExtension;
     connection
         .prepare_cached(include_str!("../sql/consumer/changes.sql"))
         .and_then(|mut statement| {

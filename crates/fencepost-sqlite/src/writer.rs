@@ -2,14 +2,13 @@
 //! and every one is answered after the commit. When SQLite rolls the whole group back, every caller hears it.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use fencepost_core::{Error, Kind, Result};
 use rusqlite::Connection;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::error::{commit_error, driver_error, rolled_back};
 use crate::options::SqliteOptions;
@@ -25,6 +24,9 @@ const GROUP: usize = 512;
 /// How long a transaction takes in further calls.
 const GROUP_TIME: Duration = Duration::from_millis(5);
 
+/// How long a transaction waits for the callers of the last one to come back, who were all answered at the same moment.
+const GATHER: Duration = Duration::from_micros(200);
+
 /// After holding the write lock for so long without a pause ...
 const TURN: Duration = Duration::from_millis(20);
 
@@ -34,14 +36,28 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// How long to wait before the write lock is tried again, growing from the first to the second.
 const RETRY: (Duration, Duration) = (Duration::from_micros(100), Duration::from_micros(500));
 
+/// What undoes a call that fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Undo {
+    /// A savepoint around it.
+    Savepoint,
+    /// Nothing: it writes by one statement, which SQLite undoes by itself.
+    Statement,
+}
+
 /// One call, made into something that the writer can run and answer.
 trait Call: Send {
+    /// When it was made.
+    fn since(&self) -> Instant;
     fn is_abandoned(&self) -> bool;
+    fn undo(&self) -> Undo;
     fn run(&mut self, group: &mut Group<'_>) -> Result<(), Error>;
     fn answer(self: Box<Self>, committed: Result<(), &Error>);
 }
 
 struct Pending<T, F> {
+    undo: Undo,
+    since: Instant,
     work: Option<F>,
     result: Option<Result<T>>,
     reply: oneshot::Sender<Result<T>>,
@@ -52,8 +68,16 @@ where
     T: Send,
     F: FnOnce(&mut Group<'_>) -> Result<T> + Send,
 {
+    fn since(&self) -> Instant {
+        self.since
+    }
+
     fn is_abandoned(&self) -> bool {
         self.reply.is_closed()
+    }
+
+    fn undo(&self) -> Undo {
+        self.undo
     }
 
     fn run(&mut self, group: &mut Group<'_>) -> Result<(), Error> {
@@ -95,42 +119,44 @@ enum Order {
 #[derive(Debug)]
 pub(crate) struct Writer {
     queue: Mutex<Option<mpsc::Sender<Order>>>,
-    stopped: Mutex<Option<oneshot::Receiver<()>>>,
+    ended: watch::Receiver<()>,
 }
 
 impl Writer {
     /// Starts the writer on `connection`; it ends when the store is closed or dropped.
     pub(crate) fn start(connection: Connection, shared: Arc<Shared>, options: &SqliteOptions) -> Result<Self> {
         let (sender, receiver) = mpsc::channel(WAITING);
-        let (stopping, stopped) = oneshot::channel();
+        let (ending, ended) = watch::channel(());
         // The loop below waits for the lock by itself: SQLite's own waits are too coarse to be fair.
         connection.busy_timeout(Duration::ZERO).map_err(driver_error)?;
         let busy_timeout = options.busy_timeout;
         thread::Builder::new()
             .name("fencepost-write".into())
             .spawn(move || {
-                Loop { connection, shared, receiver, busy_timeout, turn: Instant::now() }.run();
-                let _ = stopping.send(());
+                let now = Instant::now();
+                Loop { connection, shared, receiver, busy_timeout, turn: now, free: now, last: 0 }.run();
+                // ORDER: the connection is closed before anybody hears of the end.
+                drop(ending);
             })
             .map_err(|cause| Error::new(Kind::Unavailable, "cannot start the writer thread").caused_by(cause))?;
-        Ok(Self { queue: Mutex::new(Some(sender)), stopped: Mutex::new(Some(stopped)) })
+        Ok(Self { queue: Mutex::new(Some(sender)), ended })
     }
 
     fn queue(&self) -> Result<mpsc::Sender<Order>> {
         self.queue.lock().expect("no panic while the queue is held").clone().ok_or_else(closed)
     }
 
-    /// Runs `work` in a savepoint of a shared transaction and returns what it returned once that is durable.
+    /// Runs `work` in a shared transaction, undone alone when it fails, and returns what it returned once that is durable.
     ///
     /// Cancel-safe: dropped before its turn, the work does not run; dropped later, it commits or not as a whole.
-    pub(crate) async fn run<T, F>(&self, work: F) -> Result<T>
+    pub(crate) async fn run<T, F>(&self, undo: Undo, work: F) -> Result<T>
     where
         T: Send + 'static,
         F: FnOnce(&mut Group<'_>) -> Result<T> + Send + 'static,
     {
         let queue = self.queue()?;
         let (reply, answer) = oneshot::channel();
-        let call = Order::Call(Box::new(Pending { work: Some(work), result: None, reply }));
+        let call = Order::Call(Box::new(Pending { undo, since: Instant::now(), work: Some(work), result: None, reply }));
         queue.send(call).await.map_err(|_| closed())?;
         drop(queue);
         answer.await.unwrap_or_else(|_| Err(closed()))
@@ -150,13 +176,11 @@ impl Writer {
         answer.await.map_err(|_| closed())
     }
 
-    /// Takes no more calls and waits until the accepted ones are answered.
+    /// Takes no more calls and waits until the accepted ones are answered and the connection is closed.
     pub(crate) async fn close(&self) {
         self.queue.lock().expect("no panic while the queue is held").take();
-        let stopped = self.stopped.lock().expect("no panic while the end is held").take();
-        if let Some(stopped) = stopped {
-            let _ = stopped.await;
-        }
+        let mut ended = self.ended.clone();
+        while ended.changed().await.is_ok() {}
     }
 }
 
@@ -166,6 +190,10 @@ struct Loop {
     receiver: mpsc::Receiver<Order>,
     busy_timeout: Duration,
     turn: Instant,
+    /// When this store last gave the write lock back.
+    free: Instant,
+    /// How many callers the last transaction answered.
+    last: usize,
 }
 
 impl Loop {
@@ -187,7 +215,7 @@ impl Loop {
     fn group(&mut self, first: Box<dyn Call>) -> Option<Box<dyn FnOnce() + Send>> {
         let mut done: Vec<Box<dyn Call>> = Vec::new();
         let mut between = None;
-        let ended = match self.begin() {
+        let ended = match self.begin(first.since()) {
             Err(error) => {
                 done.push(first);
                 Err(error)
@@ -195,13 +223,18 @@ impl Loop {
             Ok(()) => {
                 let shared = self.shared.clone();
                 let mut group = Group::new(&self.connection, &shared);
-                fill(&mut group, first, &mut self.receiver, &mut done, &mut between).and_then(|()| commit(group))
+                fill(&mut group, first, &mut self.receiver, &mut done, &mut between, self.last)
+                    .and_then(|()| commit(group))
             }
         };
         if ended.is_err() && !self.connection.is_autocommit() {
             // Nothing of the group is kept; an error here means that it is gone already.
             let _ = self.connection.execute_batch("ROLLBACK");
         }
+        if !ended.as_ref().is_err_and(|error| error.kind() == Kind::Busy) {
+            self.free = Instant::now();
+        }
+        self.last = done.len();
         for call in done {
             call.answer(ended.as_ref().copied());
         }
@@ -209,14 +242,17 @@ impl Loop {
     }
 
     /// Takes the write lock: BEGIN IMMEDIATE, tried again until the bound.
-    fn begin(&mut self) -> Result<()> {
+    ///
+    /// The bound counts from when the call was made, as calls that wait in a row for somebody else's lock wait for the same one,
+    /// but not while this store itself had it.
+    fn begin(&mut self, since: Instant) -> Result<()> {
         if self.receiver.is_empty() {
             self.turn = Instant::now();
         } else if self.turn.elapsed() >= TURN {
             thread::sleep(PAUSE);
             self.turn = Instant::now();
         }
-        let started = Instant::now();
+        let started = since.max(self.free);
         let mut wait = RETRY.0;
         loop {
             match self.connection.execute_batch("BEGIN IMMEDIATE") {
@@ -240,21 +276,29 @@ fn fill(
     receiver: &mut mpsc::Receiver<Order>,
     done: &mut Vec<Box<dyn Call>>,
     between: &mut Option<Box<dyn FnOnce() + Send>>,
+    expected: usize,
 ) -> Result<()> {
     let started = Instant::now();
     let mut next = Some(first);
     while let Some(mut call) = next.take() {
         if !call.is_abandoned() {
-            let ran = group.savepoint(|group| call.run(group));
+            let ran = match call.undo() {
+                Undo::Savepoint => group.savepoint(|group| call.run(group)),
+                Undo::Statement => group.statement(|group| call.run(group)),
+            };
             done.push(call);
             ran?;
         }
-        if done.len() < GROUP && started.elapsed() < GROUP_TIME {
+        while next.is_none() && done.len() < GROUP && started.elapsed() < GROUP_TIME {
             match receiver.try_recv() {
                 Ok(Order::Call(call)) => next = Some(call),
-                // ORDER: what wants no transaction open ends this group and runs right after it.
-                Ok(Order::Between(work)) => *between = Some(work),
-                Err(_) => {}
+                Ok(Order::Between(work)) => {
+                    // ORDER: what wants no transaction open ends this group and runs right after it.
+                    *between = Some(work);
+                    return Ok(());
+                }
+                Err(_) if done.len() < expected && started.elapsed() < GATHER => thread::yield_now(),
+                Err(_) => break,
             }
         }
     }
@@ -268,47 +312,8 @@ fn commit(mut group: Group<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Whether SQLite still has the transaction in which `error` arose.
+/// Whether SQLite still has the transaction in which `error` arose. It gives the whole of it up when the storage is full or
+/// fails, when a statement that writes is interrupted, and where a constraint says ROLLBACK.
 pub(crate) fn survived(connection: &Connection, error: &Error) -> Result<()> {
     if connection.is_autocommit() { Err(rolled_back(error)) } else { Ok(()) }
-}
-
-/// Interrupts statements that run past a bound.
-#[derive(Debug, Default)]
-pub(crate) struct Bound {
-    ends: Mutex<Option<Instant>>,
-    armed: AtomicBool,
-}
-
-impl Bound {
-    /// How many virtual machine instructions pass between two looks at the time.
-    const STEPS: i32 = 10_000;
-
-    /// Makes `connection` obey this bound.
-    pub(crate) fn install(self: &Arc<Self>, connection: &mut Connection) -> Result<()> {
-        let bound = self.clone();
-        let over = move || {
-            bound.armed.load(Ordering::Relaxed)
-                && bound
-                    .ends
-                    .lock()
-                    .expect("no panic while the bound is held")
-                    .is_some_and(|ends| Instant::now() > ends)
-        };
-        connection.progress_handler(Self::STEPS, Some(over)).map_err(driver_error)
-    }
-
-    /// Runs `work` under the bound.
-    pub(crate) fn within<T>(&self, bound: Duration, work: impl FnOnce() -> T) -> T {
-        struct Disarm<'a>(&'a Bound);
-        impl Drop for Disarm<'_> {
-            fn drop(&mut self) {
-                self.0.armed.store(false, Ordering::Relaxed);
-            }
-        }
-        *self.ends.lock().expect("no panic while the bound is held") = Some(Instant::now() + bound);
-        self.armed.store(true, Ordering::Relaxed);
-        let _disarm = Disarm(self);
-        work()
-    }
 }

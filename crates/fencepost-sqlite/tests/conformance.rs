@@ -1,0 +1,244 @@
+//! The SQLite engine against the suite: the committed list of its cases. Here a further handle is another store over the same
+//! file, with threads and connections of its own, and a write mark is what another connection sees of commits and of the log.
+
+use std::sync::Arc;
+
+use fencepost_conformance::{End, Harness, Step, StepOutcome};
+use fencepost_core::{Error, Kind, ManualClock, Result, Store};
+use fencepost_sqlite::rusqlite::Connection;
+use fencepost_sqlite::{SqliteOptions, SqliteStore, WriteTransaction};
+use tempfile::TempDir;
+
+struct Sqlite {
+    folder: TempDir,
+    store: SqliteStore,
+    clock: Arc<ManualClock>,
+    witness: std::sync::Mutex<Connection>,
+}
+
+fn options(clock: &Arc<ManualClock>) -> SqliteOptions {
+    SqliteOptions::default().create(true).clock(clock.clone())
+}
+
+async fn open() -> Sqlite {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let clock = Arc::new(ManualClock::default());
+    let path = folder.path().join("store.db");
+    let store = SqliteStore::open(&path, options(&clock)).await.expect("a fresh store opens");
+    let witness = Connection::open(path).expect("a witness connects").into();
+    Sqlite { folder, store, clock, witness }
+}
+
+fn run(tx: &WriteTransaction<'_, '_>, step: Step) -> Result<StepOutcome> {
+    Ok(match step {
+        Step::Send { queue, message } => StepOutcome::Sent(tx.send_in(&queue, message)?),
+        Step::Ack { token, batch } => StepOutcome::Acked(tx.ack_in(&token, batch)?),
+        Step::Release { token } => StepOutcome::Released(tx.release_in(&token)?),
+    })
+}
+
+#[async_trait::async_trait]
+impl Harness for Sqlite {
+    fn store(&self) -> Arc<dyn Store> {
+        Arc::new(self.store.clone())
+    }
+
+    async fn another(&self) -> Arc<dyn Store> {
+        let store = SqliteStore::open(self.folder.path().join("store.db"), options(&self.clock)).await;
+        Arc::new(store.expect("the store opens again"))
+    }
+
+    fn clock(&self) -> Arc<ManualClock> {
+        self.clock.clone()
+    }
+
+    async fn write_mark(&self) -> u64 {
+        let witness = self.witness.lock().expect("no panic while the witness looks");
+        let commits: u32 =
+            witness.query_row("PRAGMA data_version", [], |row| row.get(0)).expect("the witness sees commits");
+        let log = std::fs::metadata(self.folder.path().join("store.db-wal")).map_or(0, |log| log.len());
+        u64::from(commits) << 32 | log
+    }
+
+    async fn transact(&self, steps: Vec<Step>, end: End) -> Result<Vec<StepOutcome>> {
+        // The outcomes of a rolled back transaction leave the closure by the side.
+        let (tell, told) = std::sync::mpsc::channel();
+        let ended = self
+            .store
+            .write(move |tx| {
+                let outcomes: Vec<StepOutcome> = steps.into_iter().map(|step| run(tx, step)).collect::<Result<_>>()?;
+                let _ = tell.send(outcomes);
+                match end {
+                    End::Commit => Ok(()),
+                    End::Rollback => Err(Error::new(Kind::Internal, "rolled back as asked").coded("rollback_asked")),
+                }
+            })
+            .await;
+        match ended {
+            Err(error) if error.code() != "rollback_asked" => Err(error),
+            _ => Ok(told.try_recv().expect("the closure has told its outcomes")),
+        }
+    }
+}
+
+fencepost_conformance::suite! {
+    harness: open;
+
+    batches {
+        a27_the_second_ack_of_the_last_batch_is_zero: run,
+        a27_the_ack_of_another_batch_is_a_conflict: run,
+        a38_what_did_not_fit_comes_next: run,
+        the_open_batch_comes_again_whatever_max_is: run,
+        max_one_gives_one_message_at_a_time: run,
+        a_slot_receives_its_own_partitions_only: run,
+        the_order_of_a_key_holds_across_batches_and_slots: run,
+        two_consumers_each_see_every_message: run,
+        a_backlog_comes_in_batches_of_at_most_max: run,
+    }
+    claims {
+        a25_a_live_slot_is_not_granted_to_the_same_worker_name: run,
+        a25_the_same_claim_slot_with_the_same_nonce_returns_the_stored_grant: run,
+        the_same_claim_with_the_same_nonce_returns_the_stored_grant: run,
+        the_stored_grant_comes_before_a_free_slot: run,
+        the_nonce_of_an_expired_grant_counts_for_nothing: run,
+        the_nonce_of_a_released_grant_counts_for_nothing: run,
+        claims_grant_every_slot_once: run,
+        forty_claims_of_one_slot_at_once_grant_exactly_one: run,
+    }
+    clocks {
+        a_clock_turned_back_neither_steals_nor_freezes_a_slot: run,
+        a_handle_opened_after_the_clock_was_turned_back_steals_nothing: run,
+        a_clock_turned_back_neither_steals_nor_freezes_a_lease: run,
+        every_handle_tells_the_same_time: run,
+    }
+    consumers {
+        a36_epochs_rise_across_drop_and_re_creation_of_a_consumer: run,
+        a37_drop_with_a_live_owner_is_a_conflict: run,
+        a37_drop_with_an_open_batch_is_refused: run,
+        a37_drop_with_an_orphan_batch_is_refused: run,
+        a37_after_a_forced_drop_the_old_owner_owns_nothing: run,
+        a_refused_drop_names_the_first_slot_and_keeps_all: run,
+        a_drop_of_an_absent_consumer_is_absent: run,
+        a_drop_leaves_the_others_alone: run,
+        a39_a_late_consumer_from_the_earliest_gets_all: run,
+        a39_a_late_consumer_from_the_latest_gets_what_comes_after: run,
+        a_consumer_with_the_same_settings_existed: run,
+        a_consumer_with_other_settings_is_a_conflict: run,
+        more_slots_than_partitions_are_refused: run,
+        statuses_tell_of_every_consumer_and_slot: run,
+    }
+    fences {
+        a09_a_claim_after_expiry_is_granted_with_a_higher_epoch: run,
+        a10_the_heir_receives_the_same_batch: run,
+        a11_a_late_owner_is_fenced: run,
+        a12_a_late_owner_gives_back_and_renews_nothing: run,
+        a15_a_receive_past_half_the_ttl_renews: run,
+        a15_the_receive_that_opens_a_batch_past_half_the_ttl_renews: run,
+        a16_an_ack_past_half_the_ttl_renews: run,
+        a17_an_expired_owner_acks_when_nobody_took_over: run,
+        a17_an_expired_owner_renews_when_nobody_took_over: run,
+        a18_the_batch_of_a_vanished_owner_is_taken_over: run,
+        a34_the_older_of_two_processes_with_one_worker_name_is_fenced: run,
+        deliveries_and_crashes_are_counted_per_takeover: run,
+        takeover_without_a_batch_is_a_fresh_grant: run,
+    }
+    idle {
+        a42_a_minute_of_idle_polling_writes_nothing: run,
+        a42_an_empty_receive_never_renews: run,
+        a42_one_heartbeat_renews_all_slots_of_a_worker: run,
+        statuses_write_nothing: run,
+        every_refusal_writes_nothing: run,
+    }
+    leases {
+        a_free_lease_is_granted_for_its_ttl: run,
+        a_live_lease_is_held_and_says_by_whom: run,
+        a36_epochs_of_leases_rise_and_never_repeat_in_a_store: run,
+        b14_a_late_renewal_is_held_until_somebody_takes_over: run,
+        b15_the_same_holder_name_is_excluded_while_live: run,
+        b15_two_tasks_of_one_process_exclude_each_other: run,
+        b17_a_ttl_of_one_second_excludes_for_exactly_one_second: run,
+        b33_forty_acquires_at_once_grant_exactly_one: run,
+        the_same_acquire_with_the_same_nonce_returns_the_stored_grant: run,
+        the_nonce_of_a_past_grant_counts_for_nothing: run,
+        a_renewal_extends_by_its_own_ttl_or_the_first: run,
+        a_lease_is_given_back_once: run,
+        an_unknown_lease_is_nobodys: run,
+    }
+    lifecycle {
+        an_absent_queue_is_not_found: run,
+        an_absent_consumer_is_not_found: run,
+        an_absent_slot_is_not_found: run,
+        a_closed_store_answers_every_call_so: run,
+        an_empty_store_holds_nothing: run,
+    }
+    members {
+        a_heartbeat_learns_who_works_and_how_much: run,
+        a_heartbeat_judges_each_slot_by_its_own_epoch: run,
+        a_heartbeat_renews_open_and_expired_slots: run,
+        a_heartbeat_with_a_slot_that_is_gone_is_lost: run,
+        a_membership_lapses_exactly_at_its_ttl: run,
+        a_heartbeat_extends_its_membership: run,
+        leaving_ends_the_membership_and_touches_no_slot: run,
+        two_members_of_one_name_are_two: run,
+        members_of_consumers_are_independent: run,
+    }
+    messages {
+        payloads_come_back_byte_for_byte: run,
+        the_largest_payload_comes_back_whole: run,
+        key_kind_and_headers_come_back: run,
+        the_largest_headers_come_back_whole: run,
+    }
+    names {
+        a33_empty_and_blank_names_are_refused: run,
+        b20_long_and_unicode_names_work_end_to_end: run,
+    }
+    queues {
+        a_queue_with_the_same_settings_existed: run,
+        a_queue_with_other_settings_is_a_conflict: run,
+        a_batch_is_sent_in_order: run,
+        an_empty_batch_has_no_ids: run,
+        a45_keyless_messages_spread_evenly_over_the_slots: run,
+        a48_messages_sent_before_any_consumer_are_all_there: run,
+        queues_are_independent: run,
+        a_queue_counts_what_it_holds: run,
+        maintenance_removes_what_all_have_acked_and_nothing_else: run,
+        maintenance_keeps_an_abandoned_batch: run,
+        maintenance_of_all_queues: run,
+    }
+    releases {
+        a01_release_with_an_open_batch_is_refused: run,
+        a02_a_refused_release_changes_nothing: run,
+        a03_after_a_refused_release_nobody_else_is_granted: run,
+        a04_after_a_refused_release_the_batch_comes_again: run,
+        a05_after_the_ack_the_release_succeeds: run,
+        a06_the_second_release_is_not_held: run,
+        a07_release_by_a_stranger_is_not_held: run,
+        a08_release_without_a_batch_is_released: run,
+        a13_release_of_an_inherited_batch_is_refused: run,
+        a13_release_before_the_first_receive_of_an_inherited_batch_is_refused: run,
+        a14_the_heir_acks_and_releases_and_the_next_worker_goes_on: run,
+        a19_release_after_expiry_with_an_open_batch_is_refused: run,
+        a22_abandon_hands_the_batch_over_at_once: run,
+        abandon_without_a_batch_frees_the_slot: run,
+    }
+    transactions {
+        a21_ack_and_release_in_one_transaction: run,
+        a21_ack_and_release_rolled_back_leave_no_trace: run,
+        a21_release_before_the_ack_in_one_transaction_is_refused: run,
+        a43_sends_in_a_transaction_are_there_after_its_commit: run,
+        a43_sends_in_a_transaction_are_absent_after_its_rollback: run,
+        a43_ack_and_send_in_one_transaction: run,
+        a11_a_fenced_ack_undoes_its_transaction: run,
+        a_release_that_is_not_held_does_not_undo_its_transaction: run,
+        a_send_to_an_absent_queue_undoes_its_transaction: run,
+    }
+    wakes {
+        a_send_wakes_who_waits_for_messages: run,
+        a_send_in_a_transaction_wakes_when_it_commits: run,
+        giving_back_wakes_who_waits_for_a_slot: run,
+        joining_and_leaving_wake_the_others: run,
+        dropping_a_consumer_wakes_who_waits_for_its_slots: run,
+        wakes_before_the_wait_are_kept_and_coalesced: run,
+        closing_tells_every_sleeper: run,
+    }
+}

@@ -1,0 +1,11 @@
+//! Tests of what this engine promises beyond the contract: durability, group commit, joined transactions, opening, wake-ups across
+//! processes, and what happens to it when processes are killed and stopped.
+
+mod crash_copy;
+mod group_commit;
+mod joined;
+mod opening;
+mod place;
+mod puppet;
+mod takeover;
+mod wakes;
