@@ -36,3 +36,8 @@ pub use fencepost_runtime as runtime;
 pub use fencepost_sqlite as sqlite;
 
 pub use open::{DEFAULT_URL, Open, Store, open};
+
+/// The README's example, compiled as it stands there.
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../../../README.md")]
+pub struct Readme;
