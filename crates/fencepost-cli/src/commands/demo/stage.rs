@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use super::crew::{self, Process, Said};
 use super::input::{Expected, Input};
 use super::plan::Plan;
-use super::story::{FAULT, PLAIN, REFUSED, RESCUE, Story, messages};
+use super::story::{FAULT, PLAIN, REFUSED, RESCUE, Story, messages, short};
 use super::tally::Reading;
 use super::words::{Order, Word};
 
@@ -207,6 +207,8 @@ impl<'a> Stage<'a> {
                     }
                     if self.is_waiting_for_a_ttl(sent) && self.figures.busy.is_none() {
                         self.figures.busy = Some((started.elapsed(), self.committed));
+                        let what = format!("all else is handled; what is left stays closed for its ttl of {} s", TTL.as_secs());
+                        self.story.tell("demo", PLAIN, &what, json!({"event": "wait", "committed": self.committed}))?;
                     }
                 }
                 () = tokio::time::sleep(LOOK) => self.check_patience()?,
@@ -298,14 +300,16 @@ impl<'a> Stage<'a> {
                         (
                             RESCUE,
                             format!(
-                                "takes over slot {slot}: epoch {from} -> {epoch}; batch {batch} comes along, {again} delivered again"
+                                "takes over slot {slot}, epoch {} -> {}: batch {batch} again, {again}",
+                                short(from),
+                                short(epoch)
                             ),
                         )
                     }
                     (_, Some(batch)) => {
-                        (RESCUE, format!("inherits slot {slot} with batch {batch} under epoch {epoch}"))
+                        (RESCUE, format!("inherits slot {slot} with batch {batch}, epoch {}", short(epoch)))
                     }
-                    _ => (PLAIN, format!("owns slot {slot} under epoch {epoch}")),
+                    _ => (PLAIN, format!("owns slot {slot}, epoch {}", short(epoch))),
                 };
                 self.story.tell(&name, style, &what, facts)?;
             }
@@ -316,7 +320,8 @@ impl<'a> Stage<'a> {
                 self.fates[worker] = Fate::Killed { slot, epoch };
                 self.figures.faults.0 += 1;
                 let what = format!(
-                    "is killed (SIGKILL) in the middle of batch {batch} of slot {slot}, epoch {epoch}: {handled} of {messages} handled, none acked"
+                    "is killed (SIGKILL) inside batch {batch} of slot {slot}, epoch {}: {handled} of {messages} handled, none acked",
+                    short(epoch)
                 );
                 self.story.tell(&name, FAULT, &what, facts)?;
             }
@@ -324,13 +329,15 @@ impl<'a> Stage<'a> {
                 self.fates[worker] = Fate::Stopping { slot, epoch };
                 self.figures.faults.1 += 1;
                 let what = format!(
-                    "stops itself (SIGSTOP) with batch {batch} of slot {slot} open, {messages} messages, epoch {epoch}"
+                    "stops itself (SIGSTOP) inside batch {batch} of slot {slot}, epoch {}: {messages} messages",
+                    short(epoch)
                 );
                 self.story.tell(&name, FAULT, &what, facts)?;
             }
             Word::Continued { slot, epoch, batch } => {
                 let what = format!(
-                    "wakes up, still believes in slot {slot} and epoch {epoch}, and goes on with batch {batch}"
+                    "wakes up, still believes in epoch {}, goes on with batch {batch} of slot {slot}",
+                    short(epoch)
                 );
                 self.story.tell(&name, FAULT, &what, facts)?;
             }
@@ -340,8 +347,9 @@ impl<'a> Stage<'a> {
                     self.fates[worker] = Fate::Refused;
                 }
                 let what = format!(
-                    "REFUSED: {call} of batch {batch} on slot {slot} presents epoch {presented}, the owner's is {current}; \
-                     its {messages} results are rolled back with it"
+                    "REFUSED: {call} of batch {batch} by epoch {}, slot {slot} has {}; all {messages} results rolled back",
+                    short(presented),
+                    current.parse().map_or(current, short)
                 );
                 self.story.tell(&name, REFUSED, &what, facts)?;
             }
@@ -366,8 +374,9 @@ impl<'a> Stage<'a> {
                     process.proceed()?;
                     self.fates[worker] = Fate::Continued;
                     let what = format!(
-                        "is continued (SIGCONT) now that worker-{} owns slot {slot} under epoch {granted}",
-                        heir + 1
+                        "is continued (SIGCONT), now that worker-{} owns slot {slot}, epoch {}",
+                        heir + 1,
+                        short(granted)
                     );
                     let facts = json!({"event": "continue", "slot": slot, "epoch": epoch, "current": granted});
                     self.story.tell(&process.name, FAULT, &what, facts)?;

@@ -94,3 +94,8 @@ pub fn messages(number: u64) -> String {
 pub fn number(number: u64) -> String {
     count(number)
 }
+
+/// An epoch by its last digits: all epochs of a show begin alike. Programs get all of them.
+pub fn short(epoch: i64) -> String {
+    format!("…{:07}", epoch.rem_euclid(10_000_000))
+}

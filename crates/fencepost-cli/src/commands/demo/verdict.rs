@@ -102,10 +102,9 @@ fn missing_faults(figures: &Figures, input: &Input) -> Result<()> {
 fn time(figures: &Figures, seconds: f64) -> String {
     let whole = format!("{seconds:.1} s");
     match figures.busy {
-        Some((busy, handled)) if !busy.is_zero() => format!(
-            "{whole}; {} messages/s until only the killed and the paused worker's slots were left, which wait for their ttl",
-            number((handled as f64 / busy.as_secs_f64()) as u64)
-        ),
+        Some((busy, handled)) if !busy.is_zero() => {
+            format!("{whole}; {} messages/s before the wait", number((handled as f64 / busy.as_secs_f64()) as u64))
+        }
         _ => format!("{whole}; {} messages/s", number((figures.sent as f64 / seconds.max(0.001)) as u64)),
     }
 }
