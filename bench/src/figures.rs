@@ -32,7 +32,8 @@ impl Figures {
         let mut text = String::from("| row | median /s | least | most |\n| --- | ---: | ---: | ---: |\n");
         for row in &self.order {
             let rates = &self.rows[row];
-            let (least, most) = rates.iter().fold((f64::MAX, 0.0_f64), |(least, most), rate| (least.min(*rate), most.max(*rate)));
+            let (least, most) =
+                rates.iter().fold((f64::MAX, 0.0_f64), |(least, most), rate| (least.min(*rate), most.max(*rate)));
             text += &format!("| {row} | {:.0} | {least:.0} | {most:.0} |\n", self.median(row));
         }
         text

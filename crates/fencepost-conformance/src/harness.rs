@@ -25,7 +25,7 @@ pub trait Harness: Send + Sync + 'static {
     /// With [`End::Rollback`] it returns what the steps answered inside the transaction, and nothing of them is kept.
     ///
     /// # Errors
-    /// That of the first step that fails; the steps after it do not run, and nothing is kept.
+    /// That of the first step that fails, and nothing is kept; the steps after it run only when it is [`Step::Ignoring`].
     async fn transact(&self, steps: Vec<Step>, end: End) -> Result<Vec<StepOutcome>>;
 }
 
@@ -46,6 +46,8 @@ pub enum Step {
         /// Which.
         batch: BatchId,
     },
+    /// Make the call, and go on whatever it answers.
+    Ignoring(Box<Step>),
     /// Give a slot back.
     Release {
         /// As whom.
@@ -62,6 +64,8 @@ pub enum StepOutcome {
     Acked(u32),
     /// What giving back did.
     Released(Release),
+    /// It failed, and was ignored.
+    Ignored,
 }
 
 /// How a caller's transaction ends.

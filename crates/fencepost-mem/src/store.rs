@@ -62,13 +62,16 @@ impl MemStore {
     /// The store is locked meanwhile, so `work` must not call the store, only its transaction.
     ///
     /// # Errors
-    /// What `work` returns; `unavailable` with code `store_closed`, and then `work` does not run.
+    /// What `work` returns, or what it ignored of its transaction's calls; `unavailable` with code `store_closed`, and then `work` does not run.
     pub fn write<T>(&self, work: impl FnOnce(&mut MemTransaction<'_>) -> Result<T>) -> Result<T> {
         let mut committed = self.open()?;
         // ORDER: the clock is read after the lock is held: a grant that waited for the lock must not be born old.
         let now = self.0.now();
         let mut tx = MemTransaction::new(committed.state.clone(), now, &self.0.round);
         let result = work(&mut tx)?;
+        if let Some(ignored) = tx.failure() {
+            return Err(ignored);
+        }
         if let Some((state, wakes)) = tx.finish() {
             committed.state = state;
             committed.writes += 1;

@@ -4,14 +4,15 @@
 use std::sync::Arc;
 
 use fencepost_core::{
-    BatchId, Epoch, MessageId, NewMessage, QueueName, Release, Result, RoundRobin, SlotToken, Timestamp, Topic,
+    BatchId, Epoch, Error, MessageId, NewMessage, QueueName, Release, Result, RoundRobin, SlotToken, Timestamp, Topic,
 };
 
 use crate::state::State;
 
 /// A transaction of [`MemStore::write`](crate::MemStore::write).
 ///
-/// What it does commits together when the closure returns `Ok`, and is gone when it returns `Err`.
+/// What it does commits together when the closure returns `Ok`, and is gone when it returns `Err` or when it ignored a call that
+/// failed.
 #[derive(Debug)]
 pub struct MemTransaction<'s> {
     state: Arc<State>,
@@ -19,11 +20,13 @@ pub struct MemTransaction<'s> {
     now: Timestamp,
     round: &'s RoundRobin,
     wakes: Vec<Topic>,
+    /// The first of the caller's calls that failed: whoever ignores it does not commit.
+    failed: Option<Error>,
 }
 
 impl<'s> MemTransaction<'s> {
     pub(crate) fn new(state: Arc<State>, now: Timestamp, round: &'s RoundRobin) -> Self {
-        Self { state, changed: false, now, round, wakes: Vec::new() }
+        Self { state, changed: false, now, round, wakes: Vec::new(), failed: None }
     }
 
     /// Appends a message that is there once this commits. The twin of [`Queues::send`](fencepost_core::Queues::send).
@@ -31,7 +34,8 @@ impl<'s> MemTransaction<'s> {
     /// # Errors
     /// `not_found` when the queue does not exist.
     pub fn send_in(&mut self, queue: &QueueName, message: NewMessage) -> Result<MessageId> {
-        self.append(queue, message).map_err(|error| error.during("send"))
+        let sent = self.append(queue, message);
+        self.caller_call("send", sent)
     }
 
     /// Appends messages in order. The twin of [`Queues::send_batch`](fencepost_core::Queues::send_batch).
@@ -39,11 +43,8 @@ impl<'s> MemTransaction<'s> {
     /// # Errors
     /// `not_found` when the queue does not exist.
     pub fn send_batch_in(&mut self, queue: &QueueName, messages: Vec<NewMessage>) -> Result<Vec<MessageId>> {
-        messages
-            .into_iter()
-            .map(|message| self.append(queue, message))
-            .collect::<Result<_>>()
-            .map_err(|error| error.during("send_batch"))
+        let sent = messages.into_iter().map(|message| self.append(queue, message)).collect();
+        self.caller_call("send_batch", sent)
     }
 
     /// Acks a batch in one commit with everything else of this transaction. The twin of
@@ -52,7 +53,8 @@ impl<'s> MemTransaction<'s> {
     /// # Errors
     /// `fenced`; `conflict` for another batch than the open or the last one; `not_found`.
     pub fn ack_in(&mut self, token: &SlotToken, batch: BatchId) -> Result<u32> {
-        self.ack(token, batch).map_err(|error| error.during("ack"))
+        let acked = self.ack(token, batch);
+        self.caller_call("ack", acked)
     }
 
     /// Gives a slot back in one commit with everything else of this transaction. The twin of
@@ -61,7 +63,21 @@ impl<'s> MemTransaction<'s> {
     /// # Errors
     /// `open_batch` when a batch is open; `not_found`.
     pub fn release_in(&mut self, token: &SlotToken) -> Result<Release> {
-        self.release_slot(token).map_err(|error| error.during("release_slot"))
+        let released = self.release_slot(token);
+        self.caller_call("release_slot", released)
+    }
+
+    fn caller_call<T>(&mut self, operation: &'static str, result: Result<T>) -> Result<T> {
+        result.map_err(|error| {
+            let error = error.during(operation);
+            self.failed.get_or_insert_with(|| error.shared());
+            error
+        })
+    }
+
+    /// The first of the caller's calls that failed, if one did.
+    pub(crate) fn failure(&mut self) -> Option<Error> {
+        self.failed.take()
     }
 
     /// The state as this transaction sees it.

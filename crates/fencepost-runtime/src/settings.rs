@@ -69,7 +69,8 @@ impl WorkerSettings {
         self
     }
 
-    /// Sets how long a batch in hand may take when the worker is stopped, before it is handed back.
+    /// Sets how long a batch in hand may take when the worker is stopped, before it is handed back. The handler is told when three
+    /// quarters of it are over.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use fencepost_core::{Batch, BatchId, Error, Kind, Release, SlotGrant, Store, Topic};
+use fencepost_core::{Batch, BatchId, Error, Kind, Release, Result, SlotGrant, Store, Topic};
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -16,6 +17,15 @@ use crate::settings::WorkerSettings;
 /// The pause after a first failure, and the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
 
+/// The part of the grace period of a stop that comes after the handler was told: a quarter.
+const LAST_PART: u32 = 4;
+
+/// How long a call on the store may take at least.
+const BOUND: Duration = Duration::from_secs(1);
+
+/// How long a handler that was aborted is waited for; one that never awaits cannot be ended.
+const LAST_WAIT: Duration = Duration::from_millis(100);
+
 /// What all slots of a worker share.
 pub(crate) struct Crew {
     pub(crate) store: Arc<dyn Store>,
@@ -26,6 +36,21 @@ pub(crate) struct Crew {
     /// Fires when the worker stops: finish what is in hand, then give back.
     pub(crate) stop: CancellationToken,
     pub(crate) tally: Tally,
+}
+
+impl Crew {
+    /// A call on the store, which gets as long as the renewals' interval: one that hangs must not keep the worker from stopping.
+    pub(crate) async fn bounded<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
+        let bound = self.settings.interval().max(BOUND);
+        tokio::time::timeout(bound, call).await.unwrap_or_else(|late| {
+            Err(Error::new(
+                Kind::UnknownOutcome,
+                "cannot tell whether the call happened: the store did not answer in time",
+            )
+            .coded("call_timeout")
+            .caused_by(late))
+        })
+    }
 }
 
 /// What a worker counts.
@@ -55,6 +80,8 @@ pub(crate) async fn run(
     give_back: CancellationToken,
 ) -> Ended {
     let slot = Slot { context: SlotContext { token: grant.token, cancelled }, crew, give_back };
+    // Dropped at any await, the loop takes its handler along.
+    let _over = slot.context.cancelled.clone().drop_guard();
     let ended = slot.work().await;
     let ended = match ended {
         End::Between(ended) => slot.release(ended).await,
@@ -72,6 +99,15 @@ struct Slot {
     crew: Arc<Crew>,
     context: SlotContext,
     give_back: CancellationToken,
+}
+
+/// Ends a task when it is dropped.
+struct Leash(AbortHandle);
+
+impl Drop for Leash {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 enum End {
@@ -98,7 +134,7 @@ impl Slot {
             if context.cancelled.is_cancelled() || give_back.is_cancelled() || crew.stop.is_cancelled() {
                 return End::Between(Ended::GaveBack);
             }
-            match crew.store.receive(&context.token, crew.settings.max).await {
+            match crew.bounded(crew.store.receive(&context.token, crew.settings.max)).await {
                 Ok(Some(batch)) => {
                     match self.handle(batch).await {
                         Handled::Acked => pause = PAUSE.0,
@@ -141,23 +177,24 @@ impl Slot {
         let (handler, handed) = (crew.handler.clone(), context.clone());
         // A task of its own, so that a panic is caught and so that a handler that hangs can be left behind.
         let mut running = tokio::spawn(async move { handler.handle(&batch, &handed).await });
+        let _leash = Leash(running.abort_handle());
         let finished = tokio::select! {
             finished = &mut running => Some(finished),
-            () = self.must_end() => {
+            left = self.must_end() => {
                 if crew.keeper.holds(slot, epoch) && !crew.stop.is_cancelled() {
                     crew.observer.observe(&Event::DeadlinePassed { slot, epoch });
                 }
-                // Cancel, join, release: it has been told; it gets the grace period to end by itself.
+                // Cancel, join, release: it is told, and gets what is left to end by itself.
                 context.cancelled.cancel();
-                tokio::time::timeout(crew.settings.grace, &mut running).await.ok()
+                tokio::time::timeout(left, &mut running).await.ok()
             }
         };
-        let result: Result<Done, HandlerError> = match finished {
+        let result: std::result::Result<Done, HandlerError> = match finished {
             Some(Ok(result)) => result,
             Some(Err(panic)) => Err(panic.into()),
             None => {
                 running.abort();
-                let _ = running.await;
+                let _ = tokio::time::timeout(LAST_WAIT, running).await;
                 Err("the handler did not end within the grace period".into())
             }
         };
@@ -182,7 +219,7 @@ impl Slot {
         let (slot, epoch) = (context.token.slot, context.token.epoch);
         if done == Done::Ack {
             let mut pause = PAUSE.0;
-            while let Err(error) = crew.store.ack(&context.token, batch).await {
+            while let Err(error) = crew.bounded(crew.store.ack(&context.token, batch)).await {
                 if self.is_loss(&error) {
                     return Handled::Lost;
                 }
@@ -200,14 +237,17 @@ impl Slot {
         Handled::Acked
     }
 
-    /// When a handler has to be told to stop: its slot is lost or past its deadline, or the worker's grace period is over.
-    async fn must_end(&self) {
+    /// Waits until a handler has to be told to stop: its slot is lost or past its deadline, or the worker's grace period is nearly
+    /// over. Returns how long it may take to end then.
+    async fn must_end(&self) -> Duration {
+        let grace = self.crew.settings.grace;
+        let last = grace / LAST_PART;
         tokio::select! {
-            () = self.context.cancelled.cancelled() => {}
+            () = self.context.cancelled.cancelled() => grace,
             () = async {
                 self.crew.stop.cancelled().await;
-                tokio::time::sleep(self.crew.settings.grace).await;
-            } => {}
+                tokio::time::sleep(grace - last).await;
+            } => last,
         }
     }
 
@@ -242,7 +282,7 @@ impl Slot {
     async fn release(&self, ended: Ended) -> Ended {
         let Slot { crew, context, .. } = self;
         let (slot, epoch) = (context.token.slot, context.token.epoch);
-        match crew.store.release_slot(&context.token).await {
+        match crew.bounded(crew.store.release_slot(&context.token)).await {
             Ok(Release::Released) => {
                 crew.observer.observe(&Event::Released { slot, epoch });
                 ended
@@ -261,7 +301,7 @@ impl Slot {
     async fn abandon(&self) -> Ended {
         let Slot { crew, context, .. } = self;
         let (slot, epoch) = (context.token.slot, context.token.epoch);
-        match crew.store.abandon_slot(&context.token).await {
+        match crew.bounded(crew.store.abandon_slot(&context.token)).await {
             Ok(Release::Released) => {
                 crew.observer.observe(&Event::Abandoned { slot, epoch });
                 Ended::GaveBack

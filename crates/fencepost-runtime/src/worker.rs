@@ -114,9 +114,11 @@ impl Worker {
             async move { crew.keeper.run(ended).await }
         });
 
+        // Dropped at any await, the worker renews nothing any more: what it held expires by itself.
+        let kept = ended.drop_guard();
         Foreman::new(crew.clone(), pulse).run().await;
         // ORDER: slots are kept until the last of them is given back.
-        ended.cancel();
+        drop(kept);
         let _ = keeping.await;
         crew.keeper.leave().await;
         let Tally { batches, messages, lost } = &crew.tally;
@@ -197,7 +199,7 @@ impl Foreman {
             return;
         }
         // Members come and lapse between heartbeats; reading them writes nothing.
-        match crew.store.members(&crew.settings.path).await {
+        match crew.bounded(crew.store.members(&crew.settings.path)).await {
             Ok(members) => self.pulse.workers = (members.len() as u32).max(1),
             Err(error) => return crew.observer.observe(&Event::CallFailed { error: &error }),
         }
@@ -208,10 +210,10 @@ impl Foreman {
                 .nonce(nonce);
             // ORDER: the deadline is anchored before the request is sent.
             let deadline = crew.keeper.deadline_of_request();
-            let mut answer = crew.store.claim(&request).await;
+            let mut answer = crew.bounded(crew.store.claim(&request)).await;
             if answer.as_ref().is_err_and(|error| error.kind() == Kind::UnknownOutcome) {
                 // The nonce tells whether the first attempt was granted.
-                answer = crew.store.claim(&request).await;
+                answer = crew.bounded(crew.store.claim(&request)).await;
             }
             match answer {
                 Ok(Some(grant)) => {
@@ -266,7 +268,8 @@ impl Foreman {
         if acked == self.maintained.1 || self.maintained.0.elapsed() < MAINTENANCE {
             return;
         }
-        if let Err(error) = self.crew.store.maintain(Some(&self.crew.settings.path.queue)).await {
+        let crew = &self.crew;
+        if let Err(error) = crew.bounded(crew.store.maintain(Some(&crew.settings.path.queue))).await {
             self.crew.observer.observe(&Event::CallFailed { error: &error });
         }
         self.maintained = (Instant::now(), acked);

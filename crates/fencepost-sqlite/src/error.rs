@@ -8,12 +8,23 @@ use rusqlite::ErrorCode;
 /// For closures of [`SqliteStore::write`](crate::SqliteStore::write) whose error type is fencepost's own.
 pub fn driver_error(error: rusqlite::Error) -> Error {
     let Some(code) = error.sqlite_error_code() else {
-        return Error::new(Kind::Internal, "cannot run a statement").caused_by(error);
+        let contract = if is_damage(&error) {
+            Error::new(Kind::Corrupt, "a stored value is not of the type that it was read as").hinted(DAMAGED)
+        } else {
+            Error::new(Kind::Internal, "cannot run a statement")
+        };
+        return contract.caused_by(error);
     };
     let (kind, code, message, hint) = classify(code);
     let contract = Error::new(kind, message).coded(code);
     let contract = if hint.is_empty() { contract } else { contract.hinted(hint) };
     contract.caused_by(error)
+}
+
+/// Whether a value was read that is not what it should be, as in a file with flipped bits.
+fn is_damage(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
+    matches!(error, FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..) | Utf8Error(..))
 }
 
 /// What stands for a failed COMMIT: an I/O error there leaves open whether the transaction will be found after a restart.
@@ -113,6 +124,20 @@ mod tests {
             (ffi::SQLITE_CONSTRAINT, Kind::Internal, "internal"),
         ] {
             assert_eq!((of(code).kind(), of(code).code()), (kind, name), "{code}");
+        }
+    }
+
+    #[test]
+    fn a_value_of_another_type_is_corrupt() {
+        let connection = rusqlite::Connection::open_in_memory().unwrap();
+        let text = "SELECT CAST(x'FFFE' AS TEXT)";
+        let failures = [
+            connection.query_row(text, [], |row| row.get::<_, String>(0)).map(drop),
+            connection.query_row(text, [], |row| row.get::<_, i64>(0)).map(drop),
+            connection.query_row("SELECT -1", [], |row| row.get::<_, u32>(0)).map(drop),
+        ];
+        for failure in failures {
+            assert_eq!(driver_error(failure.unwrap_err()).kind(), Kind::Corrupt);
         }
     }
 

@@ -78,10 +78,10 @@ impl Readers {
         answer.await.unwrap_or_else(|_| Err(Error::new(Kind::Internal, "cannot read: the reader panicked")))
     }
 
-    /// Takes no more reads and waits until the accepted ones are answered and the connections are closed.
-    pub(crate) async fn close(&self) {
+    /// Takes no more reads. Returns what waits until the accepted ones are answered and the connections are closed.
+    pub(crate) fn close(&self) -> impl Future<Output = ()> + use<> {
         self.queue.lock().expect("no panic while the queue is held").take();
         let mut ended = self.ended.clone();
-        while ended.changed().await.is_ok() {}
+        async move { while ended.changed().await.is_ok() {} }
     }
 }

@@ -83,7 +83,9 @@ fn installed(connection: &Connection, path: &Path) -> Result<Option<u32>> {
         return Err(foreign(&format!("it has a table `{}` that fencepost did not make", tables[0])));
     }
     let version = connection
-        .query_row("SELECT max(version) FROM fencepost_schema", [], |row| row.get::<_, Option<u32>>(0))
+        .query_row("SELECT max(version) FROM fencepost_schema WHERE typeof(version) = 'integer'", [], |row| {
+            row.get::<_, Option<u32>>(0)
+        })
         .map_err(|cause| match driver_error(cause) {
             error if matches!(error.kind(), Kind::Internal) => {
                 foreign("its table `fencepost_schema` is not fencepost's").caused_by(error)
@@ -129,6 +131,13 @@ fn check(connection: &Connection, path: &Path) -> Result<()> {
         if found.is_none() {
             return Err(damaged(format!("its table `fencepost_{table}` is missing")));
         }
+    }
+    let row: Option<i64> = connection
+        .query_row("SELECT one FROM fencepost_store", [], |row| row.get(0))
+        .optional()
+        .map_err(driver_error)?;
+    if row.is_none() {
+        return Err(damaged("its table `fencepost_store` has lost its row".into()));
     }
     for migration in &MIGRATIONS {
         let stored: Option<String> = connection

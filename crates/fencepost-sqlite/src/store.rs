@@ -94,7 +94,7 @@ impl SqliteStore {
     /// to use.
     ///
     /// # Errors
-    /// What the closure returned, and then nothing of it is stored; `limit_exceeded` with code `write_bound` when it took too
+    /// What the closure returned, or what it ignored of fencepost's calls, and then nothing of it is stored; `limit_exceeded` with code `write_bound` when it took too
     /// long; `busy`, `unavailable`, or `unknown_outcome` when the storage failed while committing. A statement that would begin,
     /// commit or roll back fails with the driver's `authorization denied`, which [`driver_error`] makes `unsupported`.
     ///
@@ -132,7 +132,11 @@ impl SqliteStore {
             .run(Undo::Savepoint, move |group| {
                 let started = std::time::Instant::now();
                 let guard = group.shared().guard.clone();
-                let result = guard.within(bound, || work(&WriteTransaction::shared(group)));
+                let transaction = WriteTransaction::shared(group);
+                let result = guard.within(bound, || work(&transaction));
+                if let (Ok(_), Some(ignored)) = (&result, transaction.failure()) {
+                    return Err(ignored);
+                }
                 if started.elapsed() > bound {
                     return Err(overran(bound));
                 }
@@ -251,9 +255,10 @@ impl Store for SqliteStore {
 
     async fn close(&self) {
         self.0.watcher.close();
-        self.0.readers.close().await;
-        // ORDER: the writer's connection is the last: closing it brings the write-ahead log into the file.
-        self.0.writer.close().await;
+        // ORDER: calls are refused from here on, before the accepted ones are waited for.
+        let (reading, writing) = (self.0.readers.close(), self.0.writer.close());
+        reading.await;
+        writing.await;
         self.0.shared.hub.close();
     }
 }

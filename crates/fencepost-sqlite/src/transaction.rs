@@ -15,9 +15,14 @@ use crate::{queue, slot};
 ///
 /// Made by [`SqliteStore::write`](crate::SqliteStore::write), which commits it, or by
 /// [`SqliteStore::join`](crate::SqliteStore::join) over a transaction that the caller commits.
+///
+/// A call that fails dooms the transaction: `write` rolls it back even when the closure ignores the error. Who commits a joined
+/// transaction has to see to that.
 pub struct WriteTransaction<'g, 'c> {
     connection: &'c Connection,
     part: RefCell<Part<'g, 'c>>,
+    /// The first call that failed: whoever ignores it does not commit.
+    failed: RefCell<Option<Error>>,
 }
 
 enum Part<'g, 'c> {
@@ -30,7 +35,7 @@ enum Part<'g, 'c> {
 
 impl<'g, 'c> WriteTransaction<'g, 'c> {
     pub(crate) fn shared(group: &'g mut Group<'c>) -> Self {
-        Self { connection: group.connection(), part: RefCell::new(Part::Shared(group)) }
+        Self { connection: group.connection(), part: RefCell::new(Part::Shared(group)), failed: RefCell::default() }
     }
 
     pub(crate) fn joined(transaction: &'c Transaction<'_>, shared: &'c Shared, path: &Path) -> Result<Self> {
@@ -52,7 +57,7 @@ impl<'g, 'c> WriteTransaction<'g, 'c> {
             return Err(Error::new(Kind::Unsupported, "cannot join the transaction: it does not hold the write lock")
                 .hinted("begin it with TransactionBehavior::Immediate; a deferred one may read what a grant has since changed"));
         }
-        Ok(Self { connection, part: RefCell::new(Part::Joined(shared)) })
+        Ok(Self { connection, part: RefCell::new(Part::Joined(shared)), failed: RefCell::default() })
     }
 
     fn call<T>(&self, operation: &'static str, work: impl FnOnce(&mut Group<'c>) -> Result<T>) -> Result<T> {
@@ -63,7 +68,16 @@ impl<'g, 'c> WriteTransaction<'g, 'c> {
                 group.is_open().and_then(|()| work(&mut group)).and_then(|value| group.flush().map(|()| value))
             }
         };
-        result.map_err(|error| error.during(operation))
+        result.map_err(|error| {
+            let error = error.during(operation);
+            self.failed.borrow_mut().get_or_insert_with(|| error.shared());
+            error
+        })
+    }
+
+    /// The first call that failed, if one did.
+    pub(crate) fn failure(self) -> Option<Error> {
+        self.failed.into_inner()
     }
 
     /// Sends a message with this transaction: it is there once that commits, and never was if it does not.

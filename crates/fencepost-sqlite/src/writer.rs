@@ -156,7 +156,8 @@ impl Writer {
     {
         let queue = self.queue()?;
         let (reply, answer) = oneshot::channel();
-        let call = Order::Call(Box::new(Pending { undo, since: Instant::now(), work: Some(work), result: None, reply }));
+        let call =
+            Order::Call(Box::new(Pending { undo, since: Instant::now(), work: Some(work), result: None, reply }));
         queue.send(call).await.map_err(|_| closed())?;
         drop(queue);
         answer.await.unwrap_or_else(|_| Err(closed()))
@@ -176,11 +177,11 @@ impl Writer {
         answer.await.map_err(|_| closed())
     }
 
-    /// Takes no more calls and waits until the accepted ones are answered and the connection is closed.
-    pub(crate) async fn close(&self) {
+    /// Takes no more calls. Returns what waits until the accepted ones are answered and the connection is closed.
+    pub(crate) fn close(&self) -> impl Future<Output = ()> + use<> {
         self.queue.lock().expect("no panic while the queue is held").take();
         let mut ended = self.ended.clone();
-        while ended.changed().await.is_ok() {}
+        async move { while ended.changed().await.is_ok() {} }
     }
 }
 

@@ -108,6 +108,16 @@ pub async fn a11_a_fenced_ack_undoes_its_transaction(h: &dyn Harness) {
     assert_eq!(stage.store.queue_status().await.unwrap()[0].stored, 3);
 }
 
+/// B21: a transaction that ignored a refusal does not commit, so no effect of a late owner is ever stored.
+pub async fn b21_an_ignored_refusal_undoes_its_transaction(h: &dyn Harness) {
+    let TakenOver { stage, first, second, batch, .. } = TakenOver::new(h).await;
+    let before = (stage.status(0).await, stage.status(1).await);
+    let late = Step::Ignoring(Box::new(Step::Ack { token: first.token.clone(), batch: batch.id }));
+    let ended = h.transact(vec![late, send(&stage, "effect")], End::Commit).await;
+    fenced(ended, first.token.epoch, Some(second.token.epoch));
+    assert_eq!((stage.status(0).await, stage.status(1).await), before);
+}
+
 /// A release by who is not the owner is an ordinary outcome inside a transaction: what else is in it commits.
 pub async fn a_release_that_is_not_held_does_not_undo_its_transaction(h: &dyn Harness) {
     let TakenOver { stage, first, .. } = TakenOver::new(h).await;

@@ -62,7 +62,11 @@ fn ack_and_release_rolled_back_leave_no_trace() {
             joined.release_in(&token).unwrap();
             joined.send_in(&orders(), text("never")).unwrap();
             drop(joined);
-            if explicit { tx.rollback().unwrap() } else { drop(tx) }
+            if explicit {
+                tx.rollback().unwrap()
+            } else {
+                drop(tx)
+            }
             assert_eq!(status(&store, slot).await, before);
         }
         assert!(rows(&own, "effect").is_empty());

@@ -1,0 +1,13 @@
+//! Tests of workers and kept leases over the model engine: sharing, stopping, losing, failing, and leaving nothing behind.
+//!
+//! Nearly all of them live in virtual time, which passes when nothing else is to be done. Deadlines are watched by a thread in real
+//! time, so the few tests about those wait for real.
+
+mod deadlines;
+mod failing;
+mod leases;
+mod leaving;
+mod shares;
+mod spy;
+mod stage;
+mod stopping;

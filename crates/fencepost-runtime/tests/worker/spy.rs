@@ -1,0 +1,197 @@
+//! The model engine, overheard: counts calls, lets them hang when told, and keeps the sleepers where a test sees them.
+
+use std::sync::Mutex;
+
+use async_trait::async_trait;
+use fencepost_core::{
+    AcquireLease, Acquired, Batch, BatchId, BatchSize, ClaimSlot, ConsumerPath, ConsumerStatus, Consumers,
+    CreateConsumer, Created, Dropped, Heartbeat, LeaseStatus, LeaseToken, Leases, MemberStatus, Members, MessageId,
+    NewMessage, Nonce, Partitions, Pulse, QueueName, QueueStatus, Queues, Release, Renewal, Result, SlotGrant,
+    SlotIndex, SlotStatus, SlotToken, Slots, Store, StoreInfo, Timestamp, Topic, Ttl, WakeHub, WakeReceiver, Wakeups,
+};
+use fencepost_mem::MemStore;
+use tokio::sync::watch;
+
+/// Which calls hang until told otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hangs {
+    Nothing,
+    Renewals,
+    Everything,
+}
+
+pub struct Spy {
+    store: MemStore,
+    hangs: watch::Sender<Hangs>,
+    calls: Mutex<Vec<&'static str>>,
+    /// Who sleeps. Nobody is woken by it: workers poll.
+    pub sleepers: WakeHub,
+}
+
+impl Spy {
+    pub fn new(store: MemStore) -> Self {
+        Self { store, hangs: watch::channel(Hangs::Nothing).0, calls: Mutex::default(), sleepers: WakeHub::default() }
+    }
+
+    pub fn hang(&self, hangs: Hangs) {
+        self.hangs.send_replace(hangs);
+    }
+
+    /// How often a call was made, by its name.
+    pub fn calls(&self, name: &str) -> usize {
+        self.calls.lock().unwrap().iter().filter(|call| **call == name).count()
+    }
+
+    async fn call(&self, name: &'static str) {
+        self.calls.lock().unwrap().push(name);
+        let renews = matches!(name, "heartbeat" | "renew_slot" | "renew_lease");
+        let mut hangs = self.hangs.subscribe();
+        let free = |hangs: &Hangs| match hangs {
+            Hangs::Nothing => true,
+            Hangs::Renewals => !renews,
+            Hangs::Everything => false,
+        };
+        let _ = hangs.wait_for(free).await;
+    }
+}
+
+#[async_trait]
+impl Leases for Spy {
+    async fn acquire_lease(&self, request: &AcquireLease) -> Result<Acquired> {
+        self.call("acquire_lease").await;
+        self.store.acquire_lease(request).await
+    }
+
+    async fn renew_lease(&self, token: &LeaseToken, ttl: Option<Ttl>) -> Result<Renewal> {
+        self.call("renew_lease").await;
+        self.store.renew_lease(token, ttl).await
+    }
+
+    async fn release_lease(&self, token: &LeaseToken) -> Result<Release> {
+        self.call("release_lease").await;
+        self.store.release_lease(token).await
+    }
+
+    async fn lease_status(&self) -> Result<Vec<LeaseStatus>> {
+        self.store.lease_status().await
+    }
+}
+
+#[async_trait]
+impl Queues for Spy {
+    async fn create_queue(&self, queue: &QueueName, partitions: Partitions) -> Result<Created> {
+        self.store.create_queue(queue, partitions).await
+    }
+
+    async fn send(&self, queue: &QueueName, message: NewMessage) -> Result<MessageId> {
+        self.store.send(queue, message).await
+    }
+
+    async fn send_batch(&self, queue: &QueueName, messages: Vec<NewMessage>) -> Result<Vec<MessageId>> {
+        self.store.send_batch(queue, messages).await
+    }
+
+    async fn queue_status(&self) -> Result<Vec<QueueStatus>> {
+        self.store.queue_status().await
+    }
+
+    async fn maintain(&self, queue: Option<&QueueName>) -> Result<u64> {
+        self.call("maintain").await;
+        self.store.maintain(queue).await
+    }
+}
+
+#[async_trait]
+impl Consumers for Spy {
+    async fn create_consumer(&self, request: &CreateConsumer) -> Result<Created> {
+        self.store.create_consumer(request).await
+    }
+
+    async fn drop_consumer(&self, path: &ConsumerPath, force: bool) -> Result<Dropped> {
+        self.store.drop_consumer(path, force).await
+    }
+
+    async fn consumer_status(&self, queue: Option<&QueueName>) -> Result<Vec<ConsumerStatus>> {
+        self.store.consumer_status(queue).await
+    }
+}
+
+#[async_trait]
+impl Slots for Spy {
+    async fn claim(&self, request: &ClaimSlot) -> Result<Option<SlotGrant>> {
+        self.call("claim").await;
+        self.store.claim(request).await
+    }
+
+    async fn claim_slot(&self, request: &ClaimSlot, slot: SlotIndex) -> Result<Option<SlotGrant>> {
+        self.store.claim_slot(request, slot).await
+    }
+
+    async fn receive(&self, token: &SlotToken, max: BatchSize) -> Result<Option<Batch>> {
+        self.call("receive").await;
+        self.store.receive(token, max).await
+    }
+
+    async fn ack(&self, token: &SlotToken, batch: BatchId) -> Result<u32> {
+        self.call("ack").await;
+        self.store.ack(token, batch).await
+    }
+
+    async fn renew_slot(&self, token: &SlotToken) -> Result<Renewal> {
+        self.call("renew_slot").await;
+        self.store.renew_slot(token).await
+    }
+
+    async fn release_slot(&self, token: &SlotToken) -> Result<Release> {
+        self.call("release_slot").await;
+        self.store.release_slot(token).await
+    }
+
+    async fn abandon_slot(&self, token: &SlotToken) -> Result<Release> {
+        self.call("abandon_slot").await;
+        self.store.abandon_slot(token).await
+    }
+
+    async fn slot_status(&self, queue: Option<&QueueName>) -> Result<Vec<SlotStatus>> {
+        self.store.slot_status(queue).await
+    }
+}
+
+#[async_trait]
+impl Members for Spy {
+    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Pulse> {
+        self.call("heartbeat").await;
+        self.store.heartbeat(heartbeat).await
+    }
+
+    async fn leave(&self, path: &ConsumerPath, member: &Nonce) -> Result<()> {
+        self.call("leave").await;
+        self.store.leave(path, member).await
+    }
+
+    async fn members(&self, path: &ConsumerPath) -> Result<Vec<MemberStatus>> {
+        self.call("members").await;
+        self.store.members(path).await
+    }
+}
+
+impl Wakeups for Spy {
+    fn wakes(&self, topic: &Topic) -> WakeReceiver {
+        self.sleepers.receiver(topic)
+    }
+}
+
+#[async_trait]
+impl Store for Spy {
+    fn info(&self) -> StoreInfo {
+        self.store.info()
+    }
+
+    async fn now(&self) -> Result<Timestamp> {
+        self.store.now().await
+    }
+
+    async fn close(&self) {
+        self.store.close().await;
+    }
+}
