@@ -1,1 +1,50 @@
-fn main(){}
+//! The project's own tasks, as `cargo xtask <task>`. Nothing here is shipped; what a task needs beside cargo and git is optional.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a task tells its story on the terminal")]
+
+mod bench;
+mod ci;
+mod deps;
+mod probe;
+mod stage;
+mod test;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cargo xtask <task>
+
+  test            every test, then the examples in the documentation
+  ci              what a change must pass, one stage after the other
+  deps            which crate may depend on which
+  tidy            the rules of style that can be checked
+  probe [NAME…]   removes guards one by one and requires that tests go red
+  bench sqlite    measures beside what fencepost is built on";
+
+/// What a task answers: an error is the sentence that says what is wrong.
+type Result<T = ()> = std::result::Result<T, String>;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let done = match args.as_slice() {
+        ["test"] => test::run(),
+        ["ci"] => ci::run(),
+        ["deps"] => deps::run(),
+        ["tidy"] => tidy::run(),
+        ["bench", args @ ..] => bench::run(args),
+        ["probe", names @ ..] => probe::run(names),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

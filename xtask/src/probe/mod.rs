@@ -1,0 +1,130 @@
+//! `cargo xtask probe`: proves that the tests watch the guards. Each guard is removed in a copy of the workspace, and the tests
+//! named for it must then compile, run and go red; a guard whose removal nobody notices is a failure.
+
+mod copy;
+mod guards;
+mod suite;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Instant;
+
+use serde_json::Value;
+
+use self::copy::Copy;
+use self::guards::{GUARDS, Guard};
+use self::suite::{Results, Suite};
+use crate::stage::seconds;
+use crate::{Result, workspace};
+
+pub fn run(names: &[&str]) -> Result {
+    let guards = select(names)?;
+    let metadata = workspace::metadata()?;
+    let target = metadata["target_directory"].as_str().ok_or("the metadata names no build folder")?;
+    let copy = Copy::new(Path::new(target).join("probe/workspace"))?;
+    require_green(&copy, &metadata, &guards)?;
+
+    let mut unproved = Vec::new();
+    for guard in &guards {
+        let since = Instant::now();
+        let proved = prove(guard, &copy, &metadata);
+        let verdict = if proved.is_ok() { "red" } else { "NOT PROVED" };
+        println!("{:<22} {verdict:<10} {:>8}  {}", guard.name, seconds(since.elapsed()), guard.without);
+        match proved {
+            Ok(red) => red.iter().for_each(|line| println!("{:<22} {line}", "")),
+            Err(error) => {
+                println!("{error}");
+                unproved.push(guard.name);
+            }
+        }
+    }
+    if unproved.is_empty() {
+        println!("probe: {} guards removed, every removal noticed", guards.len());
+        return Ok(());
+    }
+    Err(format!("{} of {} guards are not proved: {}", unproved.len(), guards.len(), unproved.join(", ")))
+}
+
+/// The guards of the given names, or all.
+fn select(names: &[&str]) -> Result<Vec<&'static Guard>> {
+    if names.is_empty() {
+        return Ok(GUARDS.iter().collect());
+    }
+    let find = |name: &&str| {
+        let known = || GUARDS.iter().map(|guard| guard.name).collect::<Vec<_>>().join(", ");
+        GUARDS
+            .iter()
+            .find(|guard| guard.name == *name)
+            .ok_or_else(|| format!("no guard `{name}`; there are {}", known()))
+    };
+    names.iter().map(find).collect()
+}
+
+/// The same tests with every guard in place: red ones there would prove nothing later.
+fn require_green(copy: &Copy, metadata: &Value, guards: &[&Guard]) -> Result {
+    let since = Instant::now();
+    let suite = Suite::build(copy, metadata)?;
+    let engines: BTreeSet<&str> = guards.iter().flat_map(|guard| guard.engines).copied().collect();
+    let mut count = 0;
+    for engine in engines {
+        let Results { green, red } = suite.run(engine)?;
+        if !red.is_empty() {
+            return Err(format!("with every guard in place, {engine} is red already: {red:?}"));
+        }
+        let named = guards.iter().filter(|guard| guard.engines.contains(&engine)).flat_map(|guard| guard.red);
+        if let Some(unknown) = named.copied().find(|test| !green.contains(*test)) {
+            return Err(format!("{engine} has no test `{unknown}`"));
+        }
+        count += green.len();
+    }
+    println!("{:<22} {:<10} {:>8}  {count} tests", "(every guard in place)", "green", seconds(since.elapsed()));
+    Ok(())
+}
+
+/// Removes the guard and runs the tests; returns a line an engine on what went red.
+fn prove(guard: &Guard, copy: &Copy, metadata: &Value) -> Result<Vec<String>> {
+    copy.with(guard.file, guard.text, guard.instead, || {
+        let suite = Suite::build(copy, metadata)?;
+        guard.engines.iter().map(|engine| noticed(guard, engine, &suite.run(engine)?)).collect()
+    })
+}
+
+/// Says what went red, or which of the tests that must have did not.
+fn noticed(guard: &Guard, engine: &str, results: &Results) -> Result<String> {
+    let missed: Vec<_> = guard.red.iter().filter(|test| !results.red.contains(**test)).collect();
+    if !missed.is_empty() {
+        return Err(format!("{engine} does not notice: {missed:?} stay green, red are {:?}", results.red));
+    }
+    Ok(format!("{engine}: {} red, among them {}", results.red.len(), guard.red.join(" and ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guards_are_selected_by_name() {
+        assert_eq!(select(&[]).unwrap().len(), GUARDS.len());
+        assert_eq!(select(&["ack-epoch"]).unwrap()[0].name, "ack-epoch");
+        assert!(select(&["ack"]).err().unwrap().contains("ack-epoch"));
+    }
+
+    #[test]
+    fn every_guard_has_a_name_of_its_own_and_somebody_who_notices() {
+        let names: BTreeSet<_> = GUARDS.iter().map(|guard| guard.name).collect();
+        assert_eq!(names.len(), GUARDS.len());
+        for guard in GUARDS {
+            assert!(!guard.engines.is_empty() && !guard.red.is_empty(), "{}", guard.name);
+        }
+    }
+
+    #[test]
+    fn a_removal_that_one_named_test_does_not_notice_is_an_error() {
+        let guard = GUARDS.iter().find(|guard| guard.red.len() == 2).expect("a guard that two tests watch");
+        let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+        let half = Results { green: set(&guard.red[1..]), red: set(&guard.red[..1]) };
+        assert!(noticed(guard, "fencepost-mem", &half).is_err());
+        let all = Results { green: BTreeSet::new(), red: set(&[guard.red, &["others::too"]].concat()) };
+        assert!(noticed(guard, "fencepost-mem", &all).unwrap().starts_with("fencepost-mem: 3 red, among them "));
+    }
+}
