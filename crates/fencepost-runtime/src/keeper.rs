@@ -1,19 +1,21 @@
 //! Keeping what a worker holds: one heartbeat per interval renews its membership and all its slots, on a task of its own.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use fencepost_core::{Clock, Deadline, Epoch, Error, Heartbeat, Kind, Nonce, Pulse, Renewal, Result, SlotIndex, Store};
+use fencepost_core::{Clock, Deadline, Epoch, Heartbeat, Nonce, Pulse, Renewal, Result, SlotIndex, Store};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::deadline::{DeadlineWatcher, Watched};
 use crate::event::{Event, LossCause, Observer};
+use crate::renewal::keep_renewing;
 use crate::settings::WorkerSettings;
 
-/// Attempts at one heartbeat before the next one is due.
-const ATTEMPTS: u32 = 3;
+/// How long leaving may take.
+const LEAVE: Duration = Duration::from_secs(5);
 
 /// What a worker holds, and how it is kept.
 pub(crate) struct Keeper {
@@ -100,15 +102,7 @@ impl Keeper {
         };
         // ORDER: the deadline is anchored before the request is sent, so that a slow reply never stretches it.
         let deadline = self.deadline_of_request();
-        let attempt = self.store.heartbeat(&heartbeat);
-        let pulse = match tokio::time::timeout(self.settings.interval() / ATTEMPTS, attempt).await {
-            Ok(answered) => answered?,
-            Err(late) => {
-                return Err(Error::new(Kind::Unavailable, "cannot renew in time: the store did not answer")
-                    .coded("renewal_timeout")
-                    .caused_by(late));
-            }
-        };
+        let pulse = self.store.heartbeat(&heartbeat).await?;
         for ((slot, epoch), renewal) in held.into_iter().zip(&pulse.held) {
             match renewal {
                 Renewal::Held => {
@@ -135,29 +129,27 @@ impl Keeper {
         }
     }
 
-    /// Renews until `ended`. A failed attempt is tried again within the interval; the old deadlines stand meanwhile.
+    /// Renews until `ended`. The old deadlines stand while attempts fail or are late.
     pub(crate) async fn run(&self, ended: CancellationToken) {
-        let interval = self.settings.interval();
-        let mut pause = interval;
-        loop {
-            tokio::select! {
-                () = ended.cancelled() => return,
-                () = tokio::time::sleep(pause) => {}
-            }
-            pause = match self.beat().await {
-                Ok(_) => interval,
-                Err(error) => {
+        let renewing = keep_renewing(
+            self.settings.interval(),
+            || self.beat(),
+            |answer| {
+                if let Err(error) = answer {
                     self.observer.observe(&Event::CallFailed { error: &error });
-                    interval / (3 * ATTEMPTS)
                 }
-            };
+                ControlFlow::Continue(())
+            },
+        );
+        tokio::select! {
+            () = ended.cancelled() => {}
+            () = renewing => {}
         }
     }
 
     /// Ends the membership.
     pub(crate) async fn leave(&self) {
-        let bound = self.settings.interval().max(Duration::from_millis(100));
-        let left = tokio::time::timeout(bound, self.store.leave(&self.settings.path, &self.member)).await;
+        let left = tokio::time::timeout(LEAVE, self.store.leave(&self.settings.path, &self.member)).await;
         if let Ok(Err(error)) = left {
             // It lapses by itself.
             self.observer.observe(&Event::CallFailed { error: &error });

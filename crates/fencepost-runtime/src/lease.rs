@@ -1,5 +1,6 @@
 //! Keeping a lease: renewed on a task of its own, with a token that fires when it is lost or its deadline passes.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use fencepost_core::{AcquireLease, Acquired, Clock, Deadline, HostClock, LeaseToken, Release, Renewal, Result, Store};
@@ -7,6 +8,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::deadline::DeadlineWatcher;
+use crate::renewal::keep_renewing;
 
 /// An acquired lease that is renewed until it is released, dropped or lost.
 ///
@@ -38,24 +40,26 @@ impl KeptLease {
         let keeping = tokio::spawn({
             let (store, token, lost, ttl) = (store.clone(), token.clone(), lost.clone(), request.ttl);
             async move {
-                let interval = ttl.get() / 3;
-                let mut pause = interval;
-                loop {
-                    tokio::select! {
-                        () = lost.cancelled() => return,
-                        () = tokio::time::sleep(pause) => {}
-                    }
+                let attempt = || async {
+                    // ORDER: anchored before the request is sent.
                     let deadline = Deadline::of_request(clock.boot(), ttl, margin);
-                    let attempt = tokio::time::timeout(interval / 3, store.renew_lease(&token, None)).await;
-                    pause = match attempt {
-                        Ok(Ok(Renewal::Held)) => {
-                            watched.move_to(deadline);
-                            interval
-                        }
-                        Ok(Ok(Renewal::Lost)) => return lost.cancel(),
-                        // Unknown is not lost: the old deadline stands, and another attempt fits before it.
-                        Ok(Err(_)) | Err(_) => interval / 9,
-                    };
+                    store.renew_lease(&token, None).await.map(|renewal| (renewal, deadline))
+                };
+                let renewing = keep_renewing(ttl.get() / 3, attempt, |answer| match answer {
+                    Ok((Renewal::Held, deadline)) => {
+                        watched.move_to(deadline);
+                        ControlFlow::Continue(())
+                    }
+                    Ok((Renewal::Lost, _)) => {
+                        lost.cancel();
+                        ControlFlow::Break(())
+                    }
+                    // Unknown is not lost: the old deadline stands, and another attempt fits before it.
+                    Err(_) => ControlFlow::Continue(()),
+                });
+                tokio::select! {
+                    () = lost.cancelled() => {}
+                    () = renewing => {}
                 }
             }
         });

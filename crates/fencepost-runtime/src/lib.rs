@@ -9,6 +9,7 @@ mod handler;
 mod keeper;
 mod keyed;
 mod lease;
+mod renewal;
 mod settings;
 mod share;
 mod signal;

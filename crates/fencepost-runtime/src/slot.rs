@@ -21,7 +21,7 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_
 const LAST_PART: u32 = 4;
 
 /// How long a call on the store may take at least.
-const BOUND: Duration = Duration::from_secs(1);
+const BOUND: Duration = Duration::from_secs(5);
 
 /// How long a handler that was aborted is waited for; one that never awaits cannot be ended.
 const LAST_WAIT: Duration = Duration::from_millis(100);

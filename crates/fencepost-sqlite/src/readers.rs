@@ -3,11 +3,11 @@
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use fencepost_core::{Error, Kind, Result};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 
 use crate::connection::{Purpose, connect};
 use crate::error::driver_error;
@@ -26,34 +26,31 @@ type Read = Box<dyn FnOnce(&mut Connection) + Send>;
 #[derive(Debug)]
 pub(crate) struct Readers {
     queue: Mutex<Option<mpsc::Sender<Read>>>,
-    ended: watch::Receiver<()>,
 }
 
 impl Readers {
-    /// Opens the connections and starts the threads; they end when the store is closed or dropped.
-    pub(crate) fn start(path: &Path, options: &SqliteOptions) -> Result<Self> {
+    /// Opens the connections and starts the threads; they end, with their connections closed, when the store is closed or dropped.
+    pub(crate) fn start(path: &Path, options: &SqliteOptions) -> Result<(Self, Vec<JoinHandle<()>>)> {
         let (sender, receiver) = mpsc::channel::<Read>(WAITING);
         let receiver = Arc::new(Mutex::new(receiver));
-        let (ending, ended) = watch::channel(());
+        let mut threads = Vec::with_capacity(THREADS);
         for _ in 0..THREADS {
             let mut connection = connect(path, options, Purpose::Read)?;
-            let (receiver, ending) = (receiver.clone(), ending.clone());
+            let receiver = receiver.clone();
             let run = move || {
                 // One thread waits inside the lock, the others for the lock; whoever gets a read lets the next one wait.
                 while let Some(read) = { receiver.lock().expect("no panic while waiting").blocking_recv() } {
                     // A panic in a read is that caller's: its reply is dropped, and the thread goes on.
                     let _ = std::panic::catch_unwind(AssertUnwindSafe(|| read(&mut connection)));
                 }
-                // ORDER: the connection is closed before anybody hears of the end.
-                drop(connection);
-                drop(ending);
             };
-            thread::Builder::new()
-                .name("fencepost-read".into())
-                .spawn(run)
-                .map_err(|cause| Error::new(Kind::Unavailable, "cannot start a reader thread").caused_by(cause))?;
+            let thread = thread::Builder::new().name("fencepost-read".into()).spawn(run);
+            threads.push(
+                thread
+                    .map_err(|cause| Error::new(Kind::Unavailable, "cannot start a reader thread").caused_by(cause))?,
+            );
         }
-        Ok(Self { queue: Mutex::new(Some(sender)), ended })
+        Ok((Self { queue: Mutex::new(Some(sender)) }, threads))
     }
 
     /// Runs `read` in one snapshot of the store.
@@ -78,10 +75,8 @@ impl Readers {
         answer.await.unwrap_or_else(|_| Err(Error::new(Kind::Internal, "cannot read: the reader panicked")))
     }
 
-    /// Takes no more reads. Returns what waits until the accepted ones are answered and the connections are closed.
-    pub(crate) fn close(&self) -> impl Future<Output = ()> + use<> {
+    /// Takes no more reads; the threads end once the accepted ones are answered.
+    pub(crate) fn close(&self) {
         self.queue.lock().expect("no panic while the queue is held").take();
-        let mut ended = self.ended.clone();
-        async move { while ended.changed().await.is_ok() {} }
     }
 }

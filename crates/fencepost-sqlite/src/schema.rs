@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::UNIX_EPOCH;
 
 use fencepost_core::{Clock, Epoch, Error, Kind, Nonce, Result, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
@@ -193,12 +194,15 @@ fn apply(transaction: &Transaction<'_>, migration: &Migration, now: Timestamp) -
     Ok(())
 }
 
-/// The file itself: a copy or a restored backup has another inode.
+/// The file itself: a copy or a restored backup has another inode, or was born at another time where the number is used again.
 fn identity(path: &Path) -> Result<(i64, i64)> {
     let found = std::fs::metadata(path).map_err(|cause| {
         Error::new(Kind::Unavailable, format!("cannot look at the file `{}`", path.display())).caused_by(cause)
     })?;
-    Ok((found.dev().cast_signed(), found.ino().cast_signed()))
+    // Not every file system knows when a file was born.
+    let born = found.created().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    let born = born.map_or(0, |since| since.as_nanos() as u64);
+    Ok((found.dev().cast_signed(), found.ino().wrapping_add(born).cast_signed()))
 }
 
 /// Makes the file a new incarnation when it is another file than the one that its content remembers: the counter jumps, tokens

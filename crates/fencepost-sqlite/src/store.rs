@@ -79,9 +79,9 @@ impl SqliteStore {
             guard,
             seen: AtomicI64::new(position),
         });
-        let readers = Readers::start(&path, &options)?;
+        let (readers, reading) = Readers::start(&path, &options)?;
         let watcher = Watcher::start(&path, &options, shared.clone())?;
-        let writer = Writer::start(connection, shared.clone(), &options)?;
+        let writer = Writer::start(connection, shared.clone(), &options, reading)?;
         Ok(Self(Arc::new(Inner { path, options, shared, writer, readers, watcher })))
     }
 
@@ -255,10 +255,8 @@ impl Store for SqliteStore {
 
     async fn close(&self) {
         self.0.watcher.close();
-        // ORDER: calls are refused from here on, before the accepted ones are waited for.
-        let (reading, writing) = (self.0.readers.close(), self.0.writer.close());
-        reading.await;
-        writing.await;
+        self.0.readers.close();
+        self.0.writer.close().await;
         self.0.shared.hub.close();
     }
 }

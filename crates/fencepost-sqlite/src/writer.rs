@@ -3,7 +3,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use fencepost_core::{Error, Kind, Result};
@@ -123,8 +123,13 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Starts the writer on `connection`; it ends when the store is closed or dropped.
-    pub(crate) fn start(connection: Connection, shared: Arc<Shared>, options: &SqliteOptions) -> Result<Self> {
+    /// Starts the writer on `connection`; it ends when the store is closed or dropped, after the threads of the readers.
+    pub(crate) fn start(
+        connection: Connection,
+        shared: Arc<Shared>,
+        options: &SqliteOptions,
+        readers: Vec<JoinHandle<()>>,
+    ) -> Result<Self> {
         let (sender, receiver) = mpsc::channel(WAITING);
         let (ending, ended) = watch::channel(());
         // The loop below waits for the lock by itself: SQLite's own waits are too coarse to be fair.
@@ -134,8 +139,12 @@ impl Writer {
             .name("fencepost-write".into())
             .spawn(move || {
                 let now = Instant::now();
-                Loop { connection, shared, receiver, busy_timeout, turn: now, free: now, last: 0 }.run();
-                // ORDER: the connection is closed before anybody hears of the end.
+                let connection =
+                    Loop { connection, shared, receiver, busy_timeout, turn: now, free: now, last: 0 }.run();
+                // ORDER: this connection is the last of the store: closing the last one brings the write-ahead log into the file
+                // and removes it, but not while another one is just being closed.
+                readers.into_iter().for_each(|reader| drop(reader.join()));
+                drop(connection);
                 drop(ending);
             })
             .map_err(|cause| Error::new(Kind::Unavailable, "cannot start the writer thread").caused_by(cause))?;
@@ -171,13 +180,14 @@ impl Writer {
     {
         let (reply, answer) = oneshot::channel();
         let order = Order::Between(Box::new(move || {
-            let _ = reply.send(work());
+            let done = std::panic::catch_unwind(AssertUnwindSafe(work));
+            let _ = reply.send(done.map_err(|_| Error::new(Kind::Internal, "cannot finish the work: it panicked")));
         }));
         self.queue()?.send(order).await.map_err(|_| closed())?;
-        answer.await.map_err(|_| closed())
+        answer.await.unwrap_or_else(|_| Err(closed()))
     }
 
-    /// Takes no more calls. Returns what waits until the accepted ones are answered and the connection is closed.
+    /// Takes no more calls. Returns what waits until the accepted ones are answered and every connection is closed.
     pub(crate) fn close(&self) -> impl Future<Output = ()> + use<> {
         self.queue.lock().expect("no panic while the queue is held").take();
         let mut ended = self.ended.clone();
@@ -198,7 +208,8 @@ struct Loop {
 }
 
 impl Loop {
-    fn run(mut self) {
+    /// Runs until no more orders can come, and returns the connection.
+    fn run(mut self) -> Connection {
         while let Some(order) = self.receiver.blocking_recv() {
             match order {
                 Order::Between(work) => work(),
@@ -210,6 +221,7 @@ impl Loop {
                 }
             }
         }
+        self.connection
     }
 
     /// Runs one shared transaction, from the first call to the last answer.

@@ -143,3 +143,23 @@ async fn a_store_that_answers_again_in_time_costs_nothing() {
     assert_eq!((epochs().await, worker.diary.held()), (before, 2));
     assert_eq!(worker.stop().await.lost, 0);
 }
+
+/// A disk that takes long for every commit: what is answered late counts all the same.
+#[tokio::test(start_paused = true)]
+async fn renewals_that_are_answered_late_keep_what_is_held() {
+    let stage = Stage::new(2).await;
+    let worker = stage.start(settings("w1"), crate::stage::nothing_to_do()).await;
+    worker.diary.until(|diary| diary.held() == 2).await;
+    stage.store.hang(Hangs::RenewalsFor(TTL / 4));
+    let before = stage.slots().await;
+    for _ in 0..8 {
+        pass(TTL / 3).await;
+        let now = fencepost_core::Store::now(&*stage.store).await.unwrap();
+        assert!(stage.slots().await.iter().all(|slot| now < slot.owner.as_ref().unwrap().expires_at));
+    }
+    assert!(worker.diary.count("call failed: renewal_timeout") > 0);
+    let epochs = |slots: &[fencepost_core::slot::SlotState]| slots.iter().map(|slot| slot.epoch).collect::<Vec<_>>();
+    assert_eq!(epochs(&stage.slots().await), epochs(&before));
+    stage.store.hang(Hangs::Nothing);
+    assert_eq!(worker.stop().await.lost, 0);
+}

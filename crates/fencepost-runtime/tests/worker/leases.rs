@@ -57,6 +57,18 @@ async fn only_a_renewal_that_says_so_is_a_loss() {
     assert_eq!(lease.release().await.unwrap(), Release::NotHeld);
 }
 
+#[tokio::test(start_paused = true)]
+async fn renewals_that_are_answered_late_keep_the_lease() {
+    let stage = Stage::new(1).await;
+    let lease = keep(&stage, TTL).await.unwrap();
+    stage.store.hang(Hangs::RenewalsFor(TTL / 4));
+    for _ in 0..8 {
+        pass(TTL / 3).await;
+        assert!(keep(&stage, TTL).await.is_err());
+    }
+    assert!(!lease.lost().is_cancelled());
+}
+
 /// B07, in real time: the token fires at the deadline while every renewal hangs.
 #[tokio::test]
 async fn the_deadline_of_a_lease_fires_while_its_renewal_hangs() {

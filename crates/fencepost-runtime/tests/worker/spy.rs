@@ -1,6 +1,7 @@
 //! The model engine, overheard: counts calls, lets them hang when told, and keeps the sleepers where a test sees them.
 
 use std::sync::Mutex;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use fencepost_core::{
@@ -18,6 +19,8 @@ pub enum Hangs {
     Nothing,
     Renewals,
     Everything,
+    /// Renewals take that long.
+    RenewalsFor(Duration),
 }
 
 pub struct Spy {
@@ -46,8 +49,14 @@ impl Spy {
         self.calls.lock().unwrap().push(name);
         let renews = matches!(name, "heartbeat" | "renew_slot" | "renew_lease");
         let mut hangs = self.hangs.subscribe();
+        let slow = *hangs.borrow();
+        if let Hangs::RenewalsFor(time) = slow
+            && renews
+        {
+            tokio::time::sleep(time).await;
+        }
         let free = |hangs: &Hangs| match hangs {
-            Hangs::Nothing => true,
+            Hangs::Nothing | Hangs::RenewalsFor(_) => true,
             Hangs::Renewals => !renews,
             Hangs::Everything => false,
         };

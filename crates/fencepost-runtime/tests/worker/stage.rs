@@ -42,7 +42,7 @@ impl Clock for Virtual {
 
 /// Lets virtual time pass: everything that is to happen by then happens first.
 pub async fn pass(time: Duration) {
-    tokio::time::sleep(time).await;
+    tokio::time::sleep(time).await; // TIME: virtual time, nothing is waited for
 }
 
 /// A queue `q` with a consumer `c`.

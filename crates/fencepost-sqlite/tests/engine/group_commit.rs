@@ -362,6 +362,17 @@ fn a_closures_own_savepoints_are_its_own() {
 }
 
 #[test]
+fn work_between_transactions_that_panics_harms_nobody_else() {
+    run(async {
+        let place = Place::new();
+        let store = place.stage().await;
+        refused(store.between_transactions::<(), _>(|| panic!("as asked")).await, Kind::Internal, "internal");
+        assert_eq!(store.between_transactions(|| 7).await.unwrap(), 7);
+        send(&store, "after".into()).await.unwrap();
+    });
+}
+
+#[test]
 fn closing_answers_what_was_accepted_and_refuses_what_comes_later() {
     run(async {
         let place = Place::new();

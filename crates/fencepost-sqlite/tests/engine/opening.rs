@@ -32,7 +32,7 @@ async fn fails(file: &Path, kind: Kind, code: &str) {
         let error = failure(file, create).await;
         assert_eq!((error.kind(), error.code()), (kind, code), "{error:?}");
     }
-    assert_eq!(bytes(file), before);
+    assert!(bytes(file) == before, "`{}` was changed", file.display());
 }
 
 /// A part: waits for the word and makes the store.
@@ -99,7 +99,7 @@ fn opening_a_current_schema_writes_nothing() {
             store.close().await;
         }
         assert_eq!(version(), seen);
-        assert_eq!(bytes(&place.file()), before);
+        assert!(bytes(&place.file()) == before);
     });
 }
 
@@ -138,7 +138,7 @@ fn a_store_is_installed_beside_an_applications_tables_only_when_asked() {
         let before = bytes(&place.file());
         let error = failure(&place.file(), false).await;
         assert_eq!((error.kind(), error.code()), (Kind::NotFound, "no_store"));
-        assert_eq!(bytes(&place.file()), before);
+        assert!(bytes(&place.file()) == before);
 
         let store = place.stage().await;
         store.send(&orders(), text("x")).await.unwrap();
@@ -258,7 +258,7 @@ fn a_damaged_store_is_corrupt_and_never_a_panic() {
                 Err(error) => {
                     let known = matches!(error.kind(), Kind::Corrupt | Kind::Schema) || error.code() == "no_store";
                     assert!(known, "round {round}: {error:?}");
-                    assert_eq!(bytes(&place.file()), damaged, "round {round}");
+                    assert!(bytes(&place.file()) == damaged, "round {round}");
                     refused_at_open += 1;
                 }
             }
@@ -348,6 +348,22 @@ fn a_copied_file_is_another_store() {
         let original = place.open().await;
         assert_eq!(original.renew_slot(&grant.token).await.unwrap(), Renewal::Held);
         assert_eq!(status(&original, 0).await.state.epoch, Some(grant.token.epoch));
+    });
+}
+
+/// A backup that takes the place of the file gets its inode's number on some file systems, and is another file all the same.
+#[test]
+fn a_restored_backup_is_another_store() {
+    run(async {
+        let place = Place::new();
+        let store = place.stage().await;
+        let grant = claim(&store, "w1", 0, Duration::from_secs(10)).await;
+        store.close().await;
+        copy(&[place.file()], &place.path("backup.db"));
+        std::fs::remove_file(place.file()).unwrap();
+        copy(&[place.path("backup.db")], &place.file());
+        let restored = place.open().await;
+        assert_eq!(restored.renew_slot(&grant.token).await.unwrap(), Renewal::Lost);
     });
 }
 
