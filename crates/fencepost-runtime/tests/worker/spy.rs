@@ -53,7 +53,7 @@ impl Spy {
         if let Hangs::RenewalsFor(time) = slow
             && renews
         {
-            tokio::time::sleep(time).await;
+            tokio::time::sleep(time).await; // TIME: virtual time, nothing is waited for
         }
         let free = |hangs: &Hangs| match hangs {
             Hangs::Nothing | Hangs::RenewalsFor(_) => true,
