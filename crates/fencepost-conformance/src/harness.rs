@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use fencepost_core::{BatchId, ManualClock, MessageId, NewMessage, QueueName, Release, Result, SlotToken, Store};
+use fencepost_core::{
+    BatchId, LeaseToken, ManualClock, MessageId, NewMessage, QueueName, Release, Result, SlotToken, Store,
+};
 
 /// One fresh, empty store of the engine under test. Every case gets a harness of its own.
 #[async_trait]
@@ -46,6 +48,16 @@ pub enum Step {
         /// Which.
         batch: BatchId,
     },
+    /// Guard the transaction by a lease.
+    Guard {
+        /// As whom.
+        token: LeaseToken,
+    },
+    /// Guard the transaction by a slot.
+    SlotGuard {
+        /// As whom.
+        token: SlotToken,
+    },
     /// Make the call, and go on whatever it answers.
     Ignoring(Box<Step>),
     /// Give a slot back.
@@ -64,6 +76,8 @@ pub enum StepOutcome {
     Acked(u32),
     /// What giving back did.
     Released(Release),
+    /// The guard holds.
+    Guarded,
     /// It failed, and was ignored.
     Ignored,
 }

@@ -26,12 +26,12 @@ pub use consumer::{ConsumerPath, ConsumerStatus, Consumers, CreateConsumer, Star
 pub use engine_clock::EngineClock;
 pub use epoch::Epoch;
 pub use error::{Error, Kind, Result, Retry};
-pub use lease::{AcquireLease, Acquired, LeaseStatus, LeaseToken, Leases};
+pub use lease::{AcquireLease, Acquired, Forced, LeaseStatus, LeaseToken, Leases};
 pub use member::{Heartbeat, MemberStatus, Members, Pulse};
 pub use message::{BatchId, BatchSize, Headers, MAX_HEADERS, MAX_PAYLOAD, Message, MessageId, NewMessage};
-pub use name::{ConsumerName, HolderName, Key, LeaseName, MessageKind, Nonce, QueueName, WorkerName};
+pub use name::{ConsumerName, HolderName, Key, LeaseName, MessageKind, Nonce, QueueName, Reason, WorkerName};
 pub use partition::{Partition, Partitions, RoundRobin, SlotCount, SlotIndex};
-pub use queue::{Created, Dropped, Position, QueueStatus, Queues};
-pub use slot::{Batch, ClaimSlot, Release, Renewal, SlotGrant, SlotStatus, SlotToken, Slots};
+pub use queue::{Created, Dropped, Position, QueueStatus, Queues, queue_in_use};
+pub use slot::{AckReceived, Batch, ClaimSlot, Release, Renewal, SlotGrant, SlotStatus, SlotToken, Slots};
 pub use store::{Store, StoreInfo};
 pub use wake::{Closed, Topic, WakeHub, WakeReceiver, Wakeups};

@@ -107,6 +107,8 @@ names! {
     Key = "a key";
     /// What sort of message it is; `default` unless said.
     MessageKind = "a message kind";
+    /// Why an operator took something by force; kept for the record.
+    Reason = "a reason";
     /// Identifies one attempt to acquire or claim, so that a lost reply can be asked for again.
     Nonce = "a nonce";
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-use crate::{MessageId, NewMessage, Partitions, QueueName, Result, Timestamp};
+use crate::{Error, Kind, MessageId, NewMessage, Partitions, QueueName, Result, Timestamp};
 
 /// Where a message sits in the log of its queue. Opaque: compare positions, do not compute with them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -64,6 +64,19 @@ pub struct QueueStatus {
     pub oldest_at: Option<Timestamp>,
 }
 
+/// For engines: the error of a queue that cannot be dropped without force.
+pub fn queue_in_use(queue: &QueueName, consumers: u64, holds_messages: bool) -> Error {
+    let why = match (consumers, holds_messages) {
+        (0, _) => "it holds messages".to_owned(),
+        (1, _) => "it has a consumer".to_owned(),
+        (count, _) => format!("it has {count} consumers"),
+    };
+    Error::new(Kind::Conflict, format!("cannot drop the queue `{queue}`: {why}"))
+        .with("queue", queue)
+        .with("consumers", consumers)
+        .hinted("drop its consumers and let its messages go first, or force it: both are then gone with it")
+}
+
 /// Queues and sending.
 ///
 /// **Order of a key**: m1 comes before m2 if m1's send was acknowledged before m2's began, or both are in one call or
@@ -75,6 +88,12 @@ pub trait Queues: Send + Sync {
     /// # Errors
     /// `conflict` when it exists with another number of partitions.
     async fn create_queue(&self, queue: &QueueName, partitions: Partitions) -> Result<Created>;
+
+    /// Drops a queue with its messages and consumers. With `force` also while it has consumers or unread messages.
+    ///
+    /// # Errors
+    /// `conflict` when it has consumers or messages, only without `force`.
+    async fn drop_queue(&self, queue: &QueueName, force: bool) -> Result<Dropped>;
 
     /// Appends one message and returns its id once it is durable.
     ///

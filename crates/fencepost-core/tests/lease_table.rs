@@ -25,6 +25,9 @@ enum Row {
     RenewOther,
     ReleaseOwn,
     ReleaseOther,
+    GuardOwn,
+    GuardOther,
+    ForceRelease,
 }
 
 /// What a cell of the contract's table promises.
@@ -46,10 +49,16 @@ enum Then {
     ReleasedFree,
     /// NotHeld
     NotHeld,
+    /// ok
+    Ok,
+    /// fenced
+    Fenced,
+    /// → free, epoch bumped; free: new epoch recorded
+    FreeEpochBumped,
 }
 
 #[rustfmt::skip]
-const CONTRACT: [(Row, [Then; 3]); 6] = {
+const CONTRACT: [(Row, [Then; 3]); 9] = {
     use Then::*;
     [
     //                       free             held, live      held, expired
@@ -59,6 +68,9 @@ const CONTRACT: [(Row, [Then; 3]); 6] = {
     (Row::RenewOther,       [False,           False,          False]),
     (Row::ReleaseOwn,       [Never,           ReleasedFree,   ReleasedFree]),
     (Row::ReleaseOther,     [NotHeld,         NotHeld,        NotHeld]),
+    (Row::GuardOwn,         [Never,           Ok,             Ok]),
+    (Row::GuardOther,       [Fenced,          Fenced,         Fenced]),
+    (Row::ForceRelease,     [FreeEpochBumped, FreeEpochBumped, FreeEpochBumped]),
     ]
 };
 
@@ -157,7 +169,10 @@ impl Acquirers {
             }
             let row = if own { Row::ReleaseOwn } else { Row::ReleaseOther };
             calls.push((row, Call::Release { epoch: epoch(presented) }));
+            let row = if own { Row::GuardOwn } else { Row::GuardOther };
+            calls.push((row, Call::Guard { epoch: epoch(presented) }));
         }
+        calls.push((Row::ForceRelease, Call::ForceRelease { epoch: epoch(NEXT) }));
         calls
     }
 }
@@ -193,6 +208,12 @@ fn promised(then: Then, situation: &Situation, call: &Call<'_>) -> Step {
             Step { outcome: Outcome::Released, next: Some(next) }
         }
         (Then::NotHeld, Call::Release { .. }) => unchanged(Outcome::NotHeld),
+        (Then::Ok, Call::Guard { .. }) => unchanged(Outcome::Guarded),
+        (Then::Fenced, Call::Guard { .. }) => unchanged(Outcome::Fenced),
+        (Then::FreeEpochBumped, Call::ForceRelease { .. }) => {
+            let next = LeaseState { epoch: Some(epoch(NEXT)), holding: None };
+            Step { outcome: Outcome::Released, next: Some(next) }
+        }
         (then, call) => panic!("the contract has no {then:?} for {call:?}"),
     }
 }
@@ -222,5 +243,5 @@ fn every_call_in_every_state_does_what_the_contract_says_and_nothing_else() {
         .map(|(event, phase, _)| (event, phase))
         .collect();
     assert_eq!(reached, possible, "a cell of the table is dead, or an impossible one was reached");
-    assert_eq!(judged, 14 * 15, "the product lost or gained a dimension: 14 situations, 15 calls each");
+    assert_eq!(judged, 14 * 19, "the product lost or gained a dimension: 14 situations, 19 calls each");
 }

@@ -36,6 +36,7 @@ impl MemTransaction<'_> {
             slots: slots.slots().map(|_| SlotState::new(cursor)).collect(),
             count: *slots,
             members: Default::default(),
+            forced: Vec::new(),
         };
         self.change().queue_mut(&path.queue)?.consumers.insert(path.consumer.clone(), consumer);
         Ok(Created::Created)

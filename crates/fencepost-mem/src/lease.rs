@@ -3,9 +3,11 @@
 use async_trait::async_trait;
 use fencepost_core::lease::{Call, LeaseState, Outcome, Request, step};
 use fencepost_core::{
-    AcquireLease, Acquired, Error, Kind, LeaseName, LeaseStatus, LeaseToken, Leases, Release, Renewal, Result, Ttl,
+    AcquireLease, Acquired, Epoch, Error, Forced, Kind, LeaseName, LeaseStatus, LeaseToken, Leases, Reason, Release,
+    Renewal, Result, Ttl,
 };
 
+use crate::state::keep;
 use crate::{MemStore, MemTransaction};
 
 impl MemTransaction<'_> {
@@ -58,6 +60,26 @@ impl MemTransaction<'_> {
     }
 }
 
+impl MemTransaction<'_> {
+    pub(crate) fn guard_lease(&mut self, token: &LeaseToken) -> Result<()> {
+        match self.step_lease(&token.name, &Call::Guard { epoch: token.epoch }) {
+            (Outcome::Guarded, _) => Ok(()),
+            (_, state) => Err(token.fenced(state.holding.and(state.epoch))),
+        }
+    }
+
+    fn force_release_lease(&mut self, name: &LeaseName, reason: &Reason) -> Result<Epoch> {
+        let LeaseState { epoch: last, holding } = self.lease(name);
+        let epoch = self.next_epoch(last)?;
+        self.step_lease(name, &Call::ForceRelease { epoch });
+        self.granted(epoch);
+        let from = holding.map(|holding| holding.holder.to_string());
+        let forced = Forced { at: self.now(), epoch, from, reason: reason.clone() };
+        keep(self.change().forced.entry(name.clone()).or_default(), forced);
+        Ok(epoch)
+    }
+}
+
 #[async_trait]
 impl Leases for MemStore {
     async fn acquire_lease(&self, request: &AcquireLease) -> Result<Acquired> {
@@ -70,6 +92,15 @@ impl Leases for MemStore {
 
     async fn release_lease(&self, token: &LeaseToken) -> Result<Release> {
         self.write(|tx| Ok(tx.release_lease(token))).map_err(|error| error.during("release_lease"))
+    }
+
+    async fn force_release_lease(&self, name: &LeaseName, reason: &Reason) -> Result<Epoch> {
+        self.write(|tx| tx.force_release_lease(name, reason)).map_err(|error| error.during("force_release_lease"))
+    }
+
+    async fn lease_history(&self, name: &LeaseName) -> Result<Vec<Forced>> {
+        let (state, _) = self.read().map_err(|error| error.during("lease_history"))?;
+        Ok(state.forced.get(name).cloned().unwrap_or_default())
     }
 
     async fn lease_status(&self) -> Result<Vec<LeaseStatus>> {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use fencepost_core::{
-    Created, Error, Kind, MessageId, NewMessage, Partition, Partitions, Position, QueueName, QueueStatus, Queues,
-    Result, Topic,
+    ConsumerName, ConsumerPath, Created, Dropped, Error, Kind, MessageId, NewMessage, Partition, Partitions, Position,
+    QueueName, QueueStatus, Queues, Result, Topic, queue_in_use,
 };
 
 use crate::state::{Queue, Stored};
@@ -55,6 +55,20 @@ impl MemTransaction<'_> {
         }
     }
 
+    fn drop_queue(&mut self, name: &QueueName, force: bool) -> Result<Dropped> {
+        let Some(queue) = self.state().queues.get(name) else { return Ok(Dropped::Absent) };
+        let (consumers, holds) = (queue.consumers.len() as u64, !queue.log.is_empty());
+        if !force && (consumers > 0 || holds) {
+            return Err(queue_in_use(name, consumers, holds));
+        }
+        let consumers: Vec<ConsumerName> = queue.consumers.keys().cloned().collect();
+        self.change().queues.remove(name);
+        consumers
+            .into_iter()
+            .for_each(|consumer| self.wake(Topic::Slots(ConsumerPath { queue: name.clone(), consumer })));
+        Ok(Dropped::Dropped)
+    }
+
     /// Appends one message at the next position of its queue's own counter.
     pub(crate) fn append(&mut self, name: &QueueName, message: NewMessage) -> Result<MessageId> {
         let (now, round) = (self.now(), self.round());
@@ -101,6 +115,10 @@ impl MemStore {
 impl Queues for MemStore {
     async fn create_queue(&self, queue: &QueueName, partitions: Partitions) -> Result<Created> {
         self.write(|tx| tx.create_queue(queue, partitions)).map_err(|error| error.during("create_queue"))
+    }
+
+    async fn drop_queue(&self, queue: &QueueName, force: bool) -> Result<Dropped> {
+        self.write(|tx| tx.drop_queue(queue, force)).map_err(|error| error.during("drop_queue"))
     }
 
     async fn send(&self, queue: &QueueName, message: NewMessage) -> Result<MessageId> {

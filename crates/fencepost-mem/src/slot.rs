@@ -3,10 +3,11 @@
 use async_trait::async_trait;
 use fencepost_core::slot::{Call, Claimant, Found, OpenBatch, Outcome, Phase, step};
 use fencepost_core::{
-    Batch, BatchId, BatchSize, ClaimSlot, ConsumerPath, Epoch, Error, Kind, Message, QueueName, Release, Renewal,
-    Result, SlotGrant, SlotIndex, SlotStatus, SlotToken, Slots, Topic,
+    AckReceived, Batch, BatchId, BatchSize, ClaimSlot, ConsumerPath, Epoch, Error, Forced, Kind, Message, QueueName,
+    Reason, Release, Renewal, Result, SlotGrant, SlotIndex, SlotStatus, SlotToken, Slots, Topic,
 };
 
+use crate::state::keep;
 use crate::{MemStore, MemTransaction};
 
 impl MemTransaction<'_> {
@@ -116,6 +117,27 @@ impl MemTransaction<'_> {
         }
     }
 
+    fn ack_receive(&mut self, token: &SlotToken, batch: BatchId, max: BatchSize) -> Result<AckReceived> {
+        let acked = self.ack(token, batch)?;
+        Ok(AckReceived { acked, next: self.receive(token, max)? })
+    }
+
+    pub(crate) fn guard_slot(&mut self, token: &SlotToken) -> Result<()> {
+        self.step_slot("guard_slot", &token.path, token.slot, &Call::Guard { epoch: token.epoch }).map(drop)
+    }
+
+    fn force_release_slot(&mut self, path: &ConsumerPath, slot: SlotIndex, reason: &Reason) -> Result<Epoch> {
+        let state = self.state().slot(path, slot)?;
+        let from = state.owner.as_ref().map(|owner| owner.worker.to_string());
+        let epoch = self.next_epoch(state.epoch)?;
+        self.step_slot("force_release_slot", path, slot, &Call::ForceRelease { epoch })?;
+        self.granted(epoch);
+        let forced = Forced { at: self.now(), epoch, from, reason: reason.clone() };
+        keep(&mut self.change().consumer_mut(path)?.forced, (slot, forced));
+        self.wake(Topic::Slots(path.clone()));
+        Ok(epoch)
+    }
+
     pub(crate) fn renew_slot(&mut self, path: &ConsumerPath, slot: SlotIndex, epoch: Epoch) -> Result<Renewal> {
         match self.step_slot("renew_slot", path, slot, &Call::Renew { epoch })? {
             Outcome::Renewed => Ok(Renewal::Held),
@@ -177,6 +199,10 @@ impl Slots for MemStore {
         self.write(|tx| tx.ack_in(token, batch)).map_err(|error| error.during("ack"))
     }
 
+    async fn ack_receive(&self, token: &SlotToken, batch: BatchId, max: BatchSize) -> Result<AckReceived> {
+        self.write(|tx| tx.ack_receive(token, batch, max)).map_err(|error| error.during("ack_receive"))
+    }
+
     async fn renew_slot(&self, token: &SlotToken) -> Result<Renewal> {
         let SlotToken { path, slot, epoch } = token;
         self.write(|tx| tx.renew_slot(path, *slot, *epoch)).map_err(|error| error.during("renew_slot"))
@@ -188,6 +214,15 @@ impl Slots for MemStore {
 
     async fn abandon_slot(&self, token: &SlotToken) -> Result<Release> {
         self.write(|tx| tx.abandon_slot(token)).map_err(|error| error.during("abandon_slot"))
+    }
+
+    async fn force_release_slot(&self, path: &ConsumerPath, slot: SlotIndex, reason: &Reason) -> Result<Epoch> {
+        self.write(|tx| tx.force_release_slot(path, slot, reason)).map_err(|error| error.during("force_release_slot"))
+    }
+
+    async fn slot_history(&self, path: &ConsumerPath) -> Result<Vec<(SlotIndex, Forced)>> {
+        let history = || Ok(self.read()?.0.consumer(path)?.forced.clone());
+        history().map_err(|error: Error| error.during("slot_history"))
     }
 
     async fn slot_status(&self, queue: Option<&QueueName>) -> Result<Vec<SlotStatus>> {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use fencepost_core::lease::LeaseState;
 use fencepost_core::slot::SlotState;
 use fencepost_core::{
-    ConsumerName, ConsumerPath, Error, Key, Kind, LeaseName, MessageId, NewMessage, Nonce, Partition, Partitions,
-    Position, QueueName, Result, SlotCount, SlotIndex, Timestamp, WorkerName,
+    ConsumerName, ConsumerPath, Error, Forced, Key, Kind, LeaseName, MessageId, NewMessage, Nonce, Partition,
+    Partitions, Position, QueueName, Result, SlotCount, SlotIndex, Timestamp, WorkerName,
 };
 
 /// Everything that a store holds.
@@ -17,6 +17,8 @@ pub(crate) struct State {
     /// The highest epoch ever granted. It outlives every lease and consumer.
     pub(crate) epoch: i64,
     pub(crate) leases: BTreeMap<LeaseName, LeaseState>,
+    /// What operators took by force, by lease.
+    pub(crate) forced: BTreeMap<LeaseName, Vec<Forced>>,
     pub(crate) queues: BTreeMap<QueueName, Queue>,
 }
 
@@ -46,6 +48,8 @@ pub(crate) struct Consumer {
     pub(crate) slots: Vec<SlotState>,
     pub(crate) count: SlotCount,
     pub(crate) members: BTreeMap<Nonce, Member>,
+    /// What operators took by force.
+    pub(crate) forced: Vec<(SlotIndex, Forced)>,
 }
 
 /// A worker's membership.
@@ -54,6 +58,15 @@ pub(crate) struct Member {
     pub(crate) worker: WorkerName,
     pub(crate) held: u32,
     pub(crate) expires_at: Timestamp,
+}
+
+/// How long a record of what was taken by force gets.
+const KEPT: usize = 100;
+
+/// Adds to a record and keeps it short.
+pub(crate) fn keep<T>(record: &mut Vec<T>, entry: T) {
+    record.push(entry);
+    record.drain(..record.len().saturating_sub(KEPT));
 }
 
 impl State {

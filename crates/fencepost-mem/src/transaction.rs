@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use fencepost_core::{
-    BatchId, Epoch, Error, MessageId, NewMessage, QueueName, Release, Result, RoundRobin, SlotToken, Timestamp, Topic,
+    BatchId, Epoch, Error, LeaseToken, MessageId, NewMessage, QueueName, Release, Result, RoundRobin, SlotToken,
+    Timestamp, Topic,
 };
 
 use crate::state::State;
@@ -55,6 +56,24 @@ impl<'s> MemTransaction<'s> {
     pub fn ack_in(&mut self, token: &SlotToken, batch: BatchId) -> Result<u32> {
         let acked = self.ack(token, batch);
         self.caller_call("ack", acked)
+    }
+
+    /// Makes this transaction valid only under a lease.
+    ///
+    /// # Errors
+    /// `fenced`.
+    pub fn guard_in(&mut self, token: &LeaseToken) -> Result<()> {
+        let guarded = self.guard_lease(token);
+        self.caller_call("guard_lease", guarded)
+    }
+
+    /// Makes this transaction valid only under a slot.
+    ///
+    /// # Errors
+    /// `fenced`; `not_found`.
+    pub fn slot_guard_in(&mut self, token: &SlotToken) -> Result<()> {
+        let guarded = self.guard_slot(token);
+        self.caller_call("guard_slot", guarded)
     }
 
     /// Gives a slot back in one commit with everything else of this transaction. The twin of

@@ -22,6 +22,8 @@ fn run(tx: &mut MemTransaction<'_>, step: Step) -> Result<StepOutcome> {
         Step::Send { queue, message } => StepOutcome::Sent(tx.send_in(&queue, message)?),
         Step::Ack { token, batch } => StepOutcome::Acked(tx.ack_in(&token, batch)?),
         Step::Release { token } => StepOutcome::Released(tx.release_in(&token)?),
+        Step::Guard { token } => tx.guard_in(&token).map(|()| StepOutcome::Guarded)?,
+        Step::SlotGuard { token } => tx.slot_guard_in(&token).map(|()| StepOutcome::Guarded)?,
         Step::Ignoring(step) => run(tx, *step).unwrap_or(StepOutcome::Ignored),
     })
 }
@@ -172,6 +174,20 @@ fencepost_conformance::suite! {
     names {
         a33_empty_and_blank_names_are_refused: run,
         b20_long_and_unicode_names_work_end_to_end: run,
+    }
+    operators {
+        a23_a_slot_taken_by_force_fences_its_owner_and_keeps_the_batch: run,
+        a23_force_raises_the_epoch_whoever_owns_the_slot: run,
+        the_record_of_force_keeps_the_last_hundred: run,
+        force_wakes_who_waits_for_a_slot: run,
+        a_lease_taken_by_force_is_lost_to_its_holder: run,
+        force_on_an_unknown_lease_records_an_epoch: run,
+        a_guarded_transaction_commits_only_under_the_holder: run,
+        a11_a_transaction_guarded_by_a_slot_commits_only_under_its_owner: run,
+        ack_receive_acks_and_opens_the_next_batch: run,
+        a11_ack_receive_is_refused_whole: run,
+        a_queue_in_use_is_dropped_by_force_only: run,
+        an_empty_queue_is_dropped_without_force: run,
     }
     queues {
         a_queue_with_the_same_settings_existed: run,

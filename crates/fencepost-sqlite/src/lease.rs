@@ -3,12 +3,13 @@
 use async_trait::async_trait;
 use fencepost_core::lease::{Call, Holding, LeaseState, Outcome, Request, step};
 use fencepost_core::{
-    AcquireLease, Acquired, Epoch, Error, HolderName, Kind, LeaseName, LeaseStatus, LeaseToken, Leases, Nonce, Release,
-    Renewal, Result, Timestamp, Ttl,
+    AcquireLease, Acquired, Epoch, Error, Forced, HolderName, Kind, LeaseName, LeaseStatus, LeaseToken, Leases, Nonce,
+    Reason, Release, Renewal, Result, Timestamp, Ttl,
 };
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use crate::error::driver_error;
+use crate::forced::{self, Subject};
 use crate::state::{Group, damaged};
 use crate::store::SqliteStore;
 
@@ -39,6 +40,20 @@ impl Leases for SqliteStore {
                 Outcome::Released => Release::Released,
                 _ => Release::NotHeld,
             })
+        })
+        .await
+    }
+
+    async fn force_release_lease(&self, name: &LeaseName, reason: &Reason) -> Result<Epoch> {
+        let (name, reason) = (name.clone(), reason.clone());
+        self.transact("force_release_lease", move |group| force(group, &name, &reason)).await
+    }
+
+    async fn lease_history(&self, name: &LeaseName) -> Result<Vec<Forced>> {
+        let name = name.clone();
+        self.read("lease_history", move |snapshot| {
+            let found = forced::list(snapshot, Subject::Lease(&name))?;
+            Ok(found.into_iter().map(|(_, forced)| forced).collect())
         })
         .await
     }
@@ -88,6 +103,27 @@ fn acquire(group: &mut Group<'_>, request: &AcquireLease) -> Result<Acquired> {
     })
 }
 
+fn force(group: &mut Group<'_>, name: &LeaseName, reason: &Reason) -> Result<Epoch> {
+    let at = group.now()?;
+    let state = load(group.connection(), name)?;
+    let epoch = group.next_epoch(state.epoch, at)?;
+    judge_loaded(group, name, &state, &Call::ForceRelease { epoch }, at)?;
+    let from = state.holding.map(|holding| holding.holder.to_string());
+    let forced = Forced { at, epoch, from, reason: reason.clone() };
+    forced::record(group.connection(), Subject::Lease(name), &forced)?;
+    Ok(epoch)
+}
+
+/// Guards a caller's transaction: under the write lock nobody else is granted the lease before it ends.
+pub(crate) fn guard(group: &mut Group<'_>, token: &LeaseToken) -> Result<()> {
+    let now = group.now()?;
+    let state = load(group.connection(), &token.name)?;
+    match step(&state, &Call::Guard { epoch: token.epoch }, now).outcome {
+        Outcome::Guarded => Ok(()),
+        _ => Err(token.fenced(state.holding.and(state.epoch))),
+    }
+}
+
 fn judge(group: &mut Group<'_>, name: &LeaseName, call: &Call<'_>) -> Result<Outcome> {
     let now = group.now()?;
     let state = load(group.connection(), name)?;
@@ -105,7 +141,7 @@ fn judge_loaded(
     if let Some(next) = &judged.next {
         store(group.connection(), name, next)?;
         group.record(now)?;
-        if let (Call::Acquire(_), Some(epoch)) = (call, next.epoch) {
+        if let (Call::Acquire(_) | Call::ForceRelease { .. }, Some(epoch)) = (call, next.epoch) {
             group.granted(epoch)?;
         }
     }

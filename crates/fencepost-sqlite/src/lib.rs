@@ -10,6 +10,7 @@
 mod connection;
 mod consumer;
 mod error;
+mod forced;
 mod guard;
 mod lease;
 mod log;

@@ -2,11 +2,12 @@
 
 use async_trait::async_trait;
 use fencepost_core::{
-    Created, Error, Key, Kind, MessageId, NewMessage, Partitions, QueueName, QueueStatus, Queues, Result, Timestamp,
-    Topic,
+    Created, Dropped, Error, Key, Kind, MessageId, NewMessage, Partitions, QueueName, QueueStatus, Queues, Result,
+    Timestamp, Topic, queue_in_use,
 };
 use rusqlite::Connection;
 
+use crate::consumer;
 use crate::error::driver_error;
 use crate::state::{Group, damaged, load_queue, no_queue};
 use crate::store::SqliteStore;
@@ -19,6 +20,15 @@ impl Queues for SqliteStore {
     async fn create_queue(&self, queue: &QueueName, partitions: Partitions) -> Result<Created> {
         let queue = queue.clone();
         self.transact("create_queue", move |group| create(group, &queue, partitions)).await
+    }
+
+    async fn drop_queue(&self, queue: &QueueName, force: bool) -> Result<Dropped> {
+        let queue = queue.clone();
+        let dropped = self.transact("drop_queue", move |group| drop_queue(group, &queue, force)).await?;
+        let Some(id) = dropped else { return Ok(Dropped::Absent) };
+        // The queue is gone; should this be interrupted, maintenance removes what is left of its messages.
+        self.remove_dropped("drop_queue", id).await?;
+        Ok(Dropped::Dropped)
     }
 
     async fn send(&self, queue: &QueueName, message: NewMessage) -> Result<MessageId> {
@@ -63,10 +73,14 @@ impl Queues for SqliteStore {
         let queues = self
             .read("maintain", move |snapshot| match named {
                 Some(name) => Ok(vec![load_queue(snapshot, &name)?.ok_or_else(|| no_queue(&name))?.id]),
-                None => ids(snapshot),
+                None => ids(snapshot, "SELECT id FROM fencepost_queue ORDER BY id"),
             })
             .await?;
         let mut steps = 0;
+        for dropped in self.read("maintain", |snapshot| ids(snapshot, "SELECT queue_id FROM fencepost_dropped")).await?
+        {
+            steps += self.remove_dropped("maintain", dropped).await?;
+        }
         for queue in queues {
             let consumed = self.read("maintain", move |snapshot| consumed(snapshot, queue)).await?;
             for (partition, through) in consumed {
@@ -78,6 +92,51 @@ impl Queues for SqliteStore {
         }
         Ok(steps)
     }
+}
+
+impl SqliteStore {
+    /// Removes the messages of a dropped queue, each step a transaction of its own.
+    async fn remove_dropped(&self, operation: &'static str, queue: i64) -> Result<u64> {
+        let mut steps = 0;
+        loop {
+            let removed = self
+                .transact(operation, move |group| {
+                    let connection = group.connection();
+                    let removed = execute(connection, include_str!("../sql/queue/remove_dropped.sql"), (queue, STEP))?;
+                    execute(connection, include_str!("../sql/queue/forget_dropped.sql"), [queue])?;
+                    Ok(removed)
+                })
+                .await?;
+            if removed == 0 {
+                return Ok(steps);
+            }
+            steps += 1;
+        }
+    }
+}
+
+fn execute(connection: &Connection, sql: &'static str, values: impl rusqlite::Params) -> Result<usize> {
+    connection.prepare_cached(sql).and_then(|mut statement| statement.execute(values)).map_err(driver_error)
+}
+
+fn drop_queue(group: &mut Group<'_>, queue: &QueueName, force: bool) -> Result<Option<i64>> {
+    let Some(row) = group.find_queue(queue)? else { return Ok(None) };
+    let connection = group.connection();
+    let (consumers, holds): (u64, bool) = connection
+        .prepare_cached(include_str!("../sql/queue/in_use.sql"))
+        .and_then(|mut statement| statement.query_row([row.id], |row| Ok((row.get(0)?, row.get(1)?))))
+        .map_err(driver_error)?;
+    if !force && (consumers > 0 || holds) {
+        return Err(queue_in_use(queue, consumers, holds));
+    }
+    for path in consumer::paths(connection, Some(queue))? {
+        group.wake(Topic::Slots(path));
+    }
+    execute(connection, include_str!("../sql/queue/drop_consumers.sql"), [row.id])?;
+    execute(connection, include_str!("../sql/queue/mark_dropped.sql"), [row.id])?;
+    execute(connection, include_str!("../sql/queue/drop.sql"), [row.id])?;
+    group.forget_queue(queue);
+    Ok(Some(row.id))
 }
 
 fn create(group: &mut Group<'_>, queue: &QueueName, partitions: Partitions) -> Result<Created> {
@@ -93,11 +152,9 @@ fn create(group: &mut Group<'_>, queue: &QueueName, partitions: Partitions) -> R
         .with("partitions", found.partitions)
         .hinted("the number of partitions of a queue is fixed; use it as it is, or another name"));
     }
-    group
-        .connection()
-        .prepare_cached(include_str!("../sql/queue/insert.sql"))
-        .and_then(|mut statement| statement.execute((queue.as_str(), partitions.get())))
-        .map_err(driver_error)?;
+    let id = group.next_position()?.to_storage();
+    let values = (id, queue.as_str(), partitions.get());
+    execute(group.connection(), include_str!("../sql/queue/insert.sql"), values)?;
     Ok(Created::Created)
 }
 
@@ -150,9 +207,9 @@ fn encode_headers(message: &NewMessage) -> Result<Option<String>> {
         .map_err(|cause| Error::new(Kind::Internal, "cannot write the headers of a message").caused_by(cause))
 }
 
-fn ids(snapshot: &Connection) -> Result<Vec<i64>> {
+fn ids(snapshot: &Connection, query: &'static str) -> Result<Vec<i64>> {
     snapshot
-        .prepare_cached("SELECT id FROM fencepost_queue ORDER BY id")
+        .prepare_cached(query)
         .and_then(|mut statement| statement.query_map([], |row| row.get(0))?.collect())
         .map_err(driver_error)
 }
@@ -177,9 +234,6 @@ fn consumed(snapshot: &Connection, queue: i64) -> Result<Vec<(i64, i64)>> {
 
 /// Removes the oldest messages of a partition up to `through`, at most [`STEP`]. Returns how many.
 fn remove(group: &mut Group<'_>, queue: i64, partition: i64, through: i64) -> Result<usize> {
-    group
-        .connection()
-        .prepare_cached(include_str!("../sql/queue/remove.sql"))
-        .and_then(|mut statement| statement.execute((queue, partition, through, STEP)))
-        .map_err(driver_error)
+    let values = (queue, partition, through, STEP);
+    execute(group.connection(), include_str!("../sql/queue/remove.sql"), values)
 }

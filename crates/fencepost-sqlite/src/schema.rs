@@ -17,11 +17,14 @@ struct Migration {
 }
 
 /// Every migration, without gaps; the same number means the same change in every engine.
-const MIGRATIONS: [Migration; 1] =
-    [Migration { version: 1, name: "initial", sql: include_str!("../sql/migrations/0001_initial.sql") }];
+const MIGRATIONS: [Migration; 2] = [
+    Migration { version: 1, name: "initial", sql: include_str!("../sql/migrations/0001_initial.sql") },
+    Migration { version: 2, name: "operators", sql: include_str!("../sql/migrations/0002_operators.sql") },
+];
 
 /// What a current schema consists of.
-const TABLES: [&str; 8] = ["schema", "store", "lease", "queue", "message", "consumer", "slot", "member"];
+const TABLES: [&str; 10] =
+    ["schema", "store", "lease", "queue", "message", "consumer", "slot", "member", "forced", "dropped"];
 
 /// How far the epoch counter jumps when the file turns out to be another one than it was.
 const JUMP: i64 = 1 << 20;

@@ -3,13 +3,15 @@
 use async_trait::async_trait;
 use fencepost_core::slot::{Call, Claimant, Found, GrantOrigin, OpenBatch, Outcome, Owner, SlotState, step};
 use fencepost_core::{
-    Batch, BatchId, BatchSize, ClaimSlot, ConsumerPath, Epoch, Error, Kind, Nonce, Position, QueueName, Release,
-    Renewal, Result, SlotGrant, SlotIndex, SlotStatus, SlotToken, Slots, Timestamp, Ttl, WorkerName,
+    AckReceived, Batch, BatchId, BatchSize, ClaimSlot, ConsumerPath, Epoch, Error, Forced, Kind, Message, Nonce,
+    Position, QueueName, Reason, Release, Renewal, Result, SlotGrant, SlotIndex, SlotStatus, SlotToken, Slots,
+    Timestamp, Ttl, WorkerName,
 };
 use rusqlite::{Connection, Row};
 
 use crate::consumer::{self, ConsumerRow};
 use crate::error::driver_error;
+use crate::forced::{self, Subject};
 use crate::log;
 use crate::state::{Group, damaged};
 use crate::store::SqliteStore;
@@ -67,6 +69,13 @@ impl Slots for SqliteStore {
         self.transact("ack", move |group| ack(group, &token, batch)).await
     }
 
+    async fn ack_receive(&self, token: &SlotToken, batch: BatchId, max: BatchSize) -> Result<AckReceived> {
+        let looked = token.clone();
+        let seen = self.read("ack_receive", move |snapshot| look_ahead(snapshot, &looked, batch, max)).await?;
+        let token = token.clone();
+        self.transact("ack_receive", move |group| ack_receive(group, &token, batch, max, seen)).await
+    }
+
     async fn renew_slot(&self, token: &SlotToken) -> Result<Renewal> {
         let token = token.clone();
         self.transact("renew_slot", move |group| {
@@ -85,6 +94,21 @@ impl Slots for SqliteStore {
         let token = token.clone();
         self.transact("abandon_slot", move |group| {
             give_back(group, "abandon_slot", &token, &Call::Abandon { epoch: token.epoch })
+        })
+        .await
+    }
+
+    async fn force_release_slot(&self, path: &ConsumerPath, slot: SlotIndex, reason: &Reason) -> Result<Epoch> {
+        let (path, reason) = (path.clone(), reason.clone());
+        self.transact("force_release_slot", move |group| force(group, &path, slot, &reason)).await
+    }
+
+    async fn slot_history(&self, path: &ConsumerPath) -> Result<Vec<(SlotIndex, Forced)>> {
+        let path = path.clone();
+        self.read("slot_history", move |snapshot| {
+            let consumer = consumer::load(snapshot, &path)?;
+            let found = forced::list(snapshot, Subject::Slot(consumer.id, None))?;
+            Ok(found.into_iter().filter_map(|(slot, forced)| slot.map(|slot| (slot, forced))).collect())
         })
         .await
     }
@@ -150,13 +174,19 @@ fn waiting(
     let share = consumer.slots.share(slot, consumer.partitions);
     let size = state.batch.map_or(max.get(), |open| open.size);
     let positions = log::positions(connection, consumer.queue, share, state.cursor, size)?;
-    let found =
-        positions.last().map(|last| Found { through: Position::from_storage(*last), size: positions.len() as u32 });
-    Ok((found, positions))
+    Ok((found(&positions), positions))
+}
+
+fn found(positions: &[i64]) -> Option<Found> {
+    let last = positions.last()?;
+    Some(Found { through: Position::from_storage(*last), size: positions.len() as u32 })
 }
 
 fn hand_out(connection: &Connection, positions: &[i64], open: &OpenBatch) -> Result<Batch> {
-    let messages = log::messages(connection, positions, open.deliveries)?;
+    complete(log::messages(connection, positions, open.deliveries)?, open)
+}
+
+fn complete(messages: Vec<Message>, open: &OpenBatch) -> Result<Batch> {
     if messages.len() != open.size as usize {
         return Err(Error::new(
             Kind::Corrupt,
@@ -249,6 +279,83 @@ pub(crate) fn ack(group: &mut Group<'_>, token: &SlotToken, batch: BatchId) -> R
         Outcome::Acked(count) => Ok(count),
         other => Err(unexpected("ack", token, other)),
     }
+}
+
+/// What waits behind the open batch, read outside the write lock; nothing when the ack would be refused anyway.
+fn look_ahead(snapshot: &Connection, token: &SlotToken, batch: BatchId, max: BatchSize) -> Result<Option<Ahead>> {
+    let consumer = consumer::load(snapshot, &token.path)?;
+    let state = load(snapshot, &consumer, &token.path, token.slot)?;
+    let Some(open) = state.batch.filter(|open| open.id == batch && state.is_own(token.epoch)) else { return Ok(None) };
+    let share = consumer.slots.share(token.slot, consumer.partitions);
+    let positions = log::positions(snapshot, consumer.queue, share, open.through, max.get())?;
+    let messages = log::messages(snapshot, &positions, 1)?;
+    Ok(Some(Ahead { state, positions, messages }))
+}
+
+/// A slot as it was seen, with the messages after its open batch.
+struct Ahead {
+    state: SlotState,
+    positions: Vec<i64>,
+    messages: Vec<Message>,
+}
+
+/// Acks and receives in one transaction, which writes the slot once.
+fn ack_receive(
+    group: &mut Group<'_>,
+    token: &SlotToken,
+    batch: BatchId,
+    max: BatchSize,
+    seen: Option<Ahead>,
+) -> Result<AckReceived> {
+    let consumer = consumer::load(group.connection(), &token.path)?;
+    let state = load(group.connection(), &consumer, &token.path, token.slot)?;
+    let now = group.now()?;
+    let acking = step(&state, &Call::Ack { epoch: token.epoch, batch }, now);
+    let Outcome::Acked(acked) = acking.outcome else { return Err(unexpected("ack", token, acking.outcome)) };
+    let closed = acking.next.as_ref().unwrap_or(&state);
+
+    let seen = seen.filter(|seen| seen.state == state);
+    let (found, positions) = match &seen {
+        Some(Ahead { positions, .. }) => (found(positions), positions.clone()),
+        None => waiting(group.connection(), &consumer, token.slot, closed, max)?,
+    };
+    let receiving = step(closed, &Call::Receive { epoch: token.epoch, found }, now);
+    if let Some(next) = receiving.next.as_ref().or(acking.next.as_ref()) {
+        store(group.connection(), consumer.id, token.slot, next)?;
+        group.record(now)?;
+    }
+    let next = match (receiving.outcome, seen) {
+        (Outcome::Nothing, _) => None,
+        (Outcome::Opened(open), Some(Ahead { messages, .. })) => Some(complete(messages, &open)?),
+        (Outcome::Opened(open) | Outcome::Reissued(open), _) => Some(hand_out(group.connection(), &positions, &open)?),
+        (other, _) => return Err(unexpected("receive", token, other)),
+    };
+    Ok(AckReceived { acked, next })
+}
+
+/// Guards a caller's transaction: under the write lock nobody else is granted the slot before it ends.
+pub(crate) fn guard(group: &mut Group<'_>, token: &SlotToken) -> Result<()> {
+    let consumer = consumer::load(group.connection(), &token.path)?;
+    let state = load(group.connection(), &consumer, &token.path, token.slot)?;
+    match judge(group, &consumer, token.slot, &state, &Call::Guard { epoch: token.epoch })? {
+        Outcome::Guarded => Ok(()),
+        other => Err(unexpected("guard_slot", token, other)),
+    }
+}
+
+/// Takes a slot from whoever owns it.
+fn force(group: &mut Group<'_>, path: &ConsumerPath, slot: SlotIndex, reason: &Reason) -> Result<Epoch> {
+    let consumer = consumer::load(group.connection(), path)?;
+    let state = load(group.connection(), &consumer, path, slot)?;
+    let at = group.now()?;
+    let epoch = group.next_epoch(state.epoch, at)?;
+    judge(group, &consumer, slot, &state, &Call::ForceRelease { epoch })?;
+    group.granted(epoch)?;
+    let from = state.owner.map(|owner| owner.worker.to_string());
+    let forced = Forced { at, epoch, from, reason: reason.clone() };
+    forced::record(group.connection(), Subject::Slot(consumer.id, Some(slot)), &forced)?;
+    consumer::touch(group, path, consumer.id)?;
+    Ok(epoch)
 }
 
 /// Renews one slot; also for heartbeats. A slot that the consumer does not have is lost.

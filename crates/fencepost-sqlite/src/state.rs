@@ -162,6 +162,11 @@ impl<'c> Group<'c> {
         Ok(found)
     }
 
+    /// Forgets what is known of a queue that was dropped.
+    pub(crate) fn forget_queue(&mut self, name: &QueueName) {
+        self.queues.remove(name);
+    }
+
     /// The last position given so far.
     pub(crate) fn last_position(&mut self) -> Result<Position> {
         Ok(Position::from_storage(self.counters()?.position.1))

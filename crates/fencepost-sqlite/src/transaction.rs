@@ -4,12 +4,12 @@ use std::cell::RefCell;
 use std::ops::Deref;
 use std::path::Path;
 
-use fencepost_core::{BatchId, Error, Kind, MessageId, NewMessage, QueueName, Release, Result, SlotToken};
+use fencepost_core::{BatchId, Error, Kind, LeaseToken, MessageId, NewMessage, QueueName, Release, Result, SlotToken};
 use rusqlite::{Connection, Transaction, TransactionState};
 
 use crate::error::driver_error;
 use crate::state::{Group, Shared};
-use crate::{queue, slot};
+use crate::{lease, queue, slot};
 
 /// A write transaction that the caller takes part in. Derefs to the driver's connection, for the caller's own SQL.
 ///
@@ -103,6 +103,23 @@ impl<'g, 'c> WriteTransaction<'g, 'c> {
     /// `fenced` when somebody else owns the slot now: return it, so that the effects are rolled back; `conflict`; `not_found`.
     pub fn ack_in(&self, token: &SlotToken, batch: BatchId) -> Result<u32> {
         self.call("ack", |group| slot::ack(group, token, batch))
+    }
+
+    /// Makes this transaction valid only under a lease: nobody else is granted the lease before it ends, and it is refused when
+    /// somebody else was already. An expired lease that nobody took over passes.
+    ///
+    /// # Errors
+    /// `fenced`: return it, so that everything is rolled back.
+    pub fn guard_in(&self, token: &LeaseToken) -> Result<()> {
+        self.call("guard_lease", |group| lease::guard(group, token))
+    }
+
+    /// Makes this transaction valid only under a slot, for effects without an ack.
+    ///
+    /// # Errors
+    /// `fenced`: return it, so that everything is rolled back; `not_found`.
+    pub fn slot_guard_in(&self, token: &SlotToken) -> Result<()> {
+        self.call("guard_slot", |group| slot::guard(group, token))
     }
 
     /// Gives the slot back with this transaction.

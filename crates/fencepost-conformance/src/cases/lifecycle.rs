@@ -2,7 +2,7 @@
 
 use fencepost_core::{
     AcquireLease, BatchId, ClaimSlot, ConsumerPath, CreateConsumer, Epoch, Error, Heartbeat, HolderName, Kind, LeaseName,
-    LeaseToken, Partitions, Result, Retry, SlotToken, Store,
+    LeaseToken, Partitions, Reason, Result, Retry, SlotToken, Store,
 };
 
 use crate::Harness;
@@ -31,6 +31,8 @@ async fn calls_on_a_slot(store: &dyn Store, token: &SlotToken) -> Vec<Answer> {
         ("claim_slot", store.claim_slot(&claim, token.slot).await.err()),
         ("receive", store.receive(token, size(1)).await.err()),
         ("ack", store.ack(token, BatchId::new(1).unwrap()).await.err()),
+        ("ack_receive", store.ack_receive(token, BatchId::new(1).unwrap(), size(1)).await.err()),
+        ("force_release_slot", store.force_release_slot(&token.path, token.slot, &reason()).await.err()),
         ("renew_slot", store.renew_slot(token).await.err()),
         ("release_slot", store.release_slot(token).await.err()),
         ("abandon_slot", store.abandon_slot(token).await.err()),
@@ -46,6 +48,7 @@ async fn calls_on_a_consumer(store: &dyn Store, path: &ConsumerPath) -> Vec<Answ
         ("claim", store.claim(&claim).await.err()),
         ("heartbeat", store.heartbeat(&beat).await.err()),
         ("members", store.members(path).await.err()),
+        ("slot_history", store.slot_history(path).await.err()),
     ]
 }
 
@@ -59,6 +62,9 @@ async fn other_calls(store: &dyn Store, path: &ConsumerPath, epoch: Epoch) -> Ve
         ("renew_lease", store.renew_lease(&token, None).await.err()),
         ("release_lease", store.release_lease(&token).await.err()),
         ("lease_status", store.lease_status().await.err()),
+        ("force_release_lease", store.force_release_lease(&token.name, &reason()).await.err()),
+        ("lease_history", store.lease_history(&token.name).await.err()),
+        ("drop_queue", store.drop_queue(&path.queue, false).await.err()),
         ("create_queue", store.create_queue(&path.queue, Partitions::default()).await.err()),
         ("queue_status", store.queue_status().await.err()),
         ("maintain", store.maintain(None).await.err()),
@@ -68,6 +74,10 @@ async fn other_calls(store: &dyn Store, path: &ConsumerPath, epoch: Epoch) -> Ve
         ("leave", store.leave(path, &nonce("m")).await.err()),
         ("now", store.now().await.err()),
     ]
+}
+
+fn reason() -> Reason {
+    Reason::new("a reason").unwrap()
 }
 
 fn token(path: ConsumerPath, slot: i64) -> SlotToken {
@@ -133,7 +143,7 @@ pub async fn a_closed_store_answers_every_call_so(h: &dyn Harness) {
     answers.extend(calls_on_a_consumer(store, &stage.path).await);
     answers.extend(calls_on_a_slot(store, &grant.token).await);
     answers.extend(other_calls(store, &stage.path, grant.token.epoch).await);
-    assert_eq!(answers.len(), 27);
+    assert_eq!(answers.len(), 33);
     all_refused(answers, Kind::Unavailable, "store_closed", &[]);
     assert!(!store.info().engine.is_empty(), "what a store says of itself needs no storage");
 }

@@ -23,6 +23,7 @@ modules! {
     members;
     messages;
     names;
+    operators;
     queues;
     releases;
     transactions;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::{Epoch, HolderName, LeaseName, Nonce, Release, Renewal, Result, Timestamp, Ttl};
+use crate::{Epoch, Error, HolderName, Kind, LeaseName, Nonce, Reason, Release, Renewal, Result, Timestamp, Ttl};
 
 pub use step::{Call, Holding, LeaseState, Outcome, Request, Step, step};
 pub use table::{Action, Event, Phase, TABLE};
@@ -78,6 +78,27 @@ pub enum Acquired {
     },
 }
 
+impl LeaseToken {
+    /// The error of a guard whose token is not the holder's.
+    pub fn fenced(&self, current: Option<Epoch>) -> Error {
+        let shown = current.map_or_else(|| "none".to_owned(), |epoch| epoch.to_string());
+        Error::new(
+            Kind::Fenced,
+            format!(
+                "cannot guard by the lease `{}`: epoch `{}` is not its holder's, the current one is `{shown}`",
+                self.name, self.epoch
+            ),
+        )
+        .during("guard_lease")
+        .with("lease", &self.name)
+        .with("presented_epoch", self.epoch)
+        .with("current_epoch", shown)
+        .hinted(
+            "the lease was granted to somebody else or given back; drop what this holder was doing and acquire again",
+        )
+    }
+}
+
 /// How one lease stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseStatus {
@@ -85,6 +106,19 @@ pub struct LeaseStatus {
     pub name: LeaseName,
     /// The stored state.
     pub state: LeaseState,
+}
+
+/// Something that an operator took by force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Forced {
+    /// When.
+    pub at: Timestamp,
+    /// The epoch that it got.
+    pub epoch: Epoch,
+    /// The label of who held it, if somebody did.
+    pub from: Option<String>,
+    /// Why.
+    pub reason: Reason,
 }
 
 /// Acquiring and giving back leases.
@@ -109,6 +143,19 @@ pub trait Leases: Send + Sync {
     /// # Errors
     /// `unavailable`.
     async fn release_lease(&self, token: &LeaseToken) -> Result<Release>;
+
+    /// Takes a lease from whoever holds it, for an operator: the epoch rises, so the holder's calls are refused from now on, and
+    /// the lease is free. A lease that nobody ever acquired gets its first epoch. Kept in the lease's history with the reason.
+    ///
+    /// # Errors
+    /// `unavailable`.
+    async fn force_release_lease(&self, name: &LeaseName, reason: &Reason) -> Result<Epoch>;
+
+    /// What operators did to a lease, oldest first; at most the last 100.
+    ///
+    /// # Errors
+    /// `unavailable`.
+    async fn lease_history(&self, name: &LeaseName) -> Result<Vec<Forced>>;
 
     /// How every lease stands, by name.
     ///

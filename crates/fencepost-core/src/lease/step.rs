@@ -57,6 +57,16 @@ pub enum Call<'a> {
         /// The presented epoch.
         epoch: Epoch,
     },
+    /// Make sure, inside a transaction of the caller's, that nobody else is granted it before that ends.
+    Guard {
+        /// The presented epoch.
+        epoch: Epoch,
+    },
+    /// Take it from whoever holds it.
+    ForceRelease {
+        /// The epoch that the store gives to its next grant.
+        epoch: Epoch,
+    },
 }
 
 /// What a call answers.
@@ -70,8 +80,12 @@ pub enum Outcome {
     Renewed,
     /// Not held by this epoch (renewal).
     Lost,
-    /// Given back.
+    /// Given back, or taken by force.
     Released,
+    /// Held by this epoch.
+    Guarded,
+    /// The error `fenced`.
+    Fenced,
     /// Not held by this epoch (release).
     NotHeld,
 }
@@ -115,6 +129,9 @@ impl LeaseState {
             Call::Renew { .. } => Event::RenewNotOwn,
             Call::Release { epoch } if self.is_own(epoch) => Event::ReleaseOwn,
             Call::Release { .. } => Event::ReleaseNotOwn,
+            Call::Guard { epoch } if self.is_own(epoch) => Event::GuardOwn,
+            Call::Guard { .. } => Event::GuardNotOwn,
+            Call::ForceRelease { .. } => Event::ForceRelease,
         }
     }
 }
@@ -151,6 +168,11 @@ pub fn step(state: &LeaseState, call: &Call<'_>, now: Timestamp) -> Step {
         (Action::Lost, _) => unchanged(Outcome::Lost),
         (Action::Free, _) => changed(Outcome::Released, LeaseState { holding: None, ..state.clone() }),
         (Action::NotHeld, _) => unchanged(Outcome::NotHeld),
+        (Action::Guarded, _) => unchanged(Outcome::Guarded),
+        (Action::RefuseFenced, _) => unchanged(Outcome::Fenced),
+        (Action::ForceOut, Call::ForceRelease { epoch }) => {
+            changed(Outcome::Released, LeaseState { epoch: Some(epoch), holding: None })
+        }
         (action, call) => unreachable!("the table has {action:?} for {call:?}, which it cannot answer"),
     }
 }

@@ -32,6 +32,12 @@ pub enum Event {
     ReleaseOwn,
     /// A release by anybody else.
     ReleaseNotOwn,
+    /// A guard by the holder.
+    GuardOwn,
+    /// A guard by anybody else.
+    GuardNotOwn,
+    /// A release by force, by an operator.
+    ForceRelease,
 }
 
 /// What a call does to a lease, and what it answers.
@@ -53,11 +59,17 @@ pub enum Action {
     Free,
     /// Not held by this epoch, nothing changes.
     NotHeld,
+    /// Held by this epoch, nothing changes.
+    Guarded,
+    /// Error `fenced`, nothing changes.
+    RefuseFenced,
+    /// Whoever holds it does not any more, and the epoch rises.
+    ForceOut,
 }
 
 /// The table: one row an event, one column a phase, in the order of [`Phase::ALL`].
 #[rustfmt::skip]
-pub const TABLE: [(Event, [Action; 3]); 6] = {
+pub const TABLE: [(Event, [Action; 3]); 9] = {
     use Action::*;
     [
     //                         free          live          expired
@@ -67,6 +79,9 @@ pub const TABLE: [(Event, [Action; 3]); 6] = {
     (Event::RenewNotOwn,      [Lost,         Lost,         Lost]),
     (Event::ReleaseOwn,       [Impossible,   Free,         Free]),
     (Event::ReleaseNotOwn,    [NotHeld,      NotHeld,      NotHeld]),
+    (Event::GuardOwn,         [Impossible,   Guarded,      Guarded]),
+    (Event::GuardNotOwn,      [RefuseFenced, RefuseFenced, RefuseFenced]),
+    (Event::ForceRelease,     [ForceOut,     ForceOut,     ForceOut]),
     ]
 };
 

@@ -6,7 +6,8 @@ mod table;
 use async_trait::async_trait;
 
 use crate::{
-    BatchId, BatchSize, ConsumerPath, Epoch, Message, Nonce, QueueName, Result, SlotIndex, Timestamp, Ttl, WorkerName,
+    BatchId, BatchSize, ConsumerPath, Epoch, Forced, Message, Nonce, QueueName, Reason, Result, SlotIndex, Timestamp,
+    Ttl, WorkerName,
 };
 
 pub use step::{Call, Claimant, Found, GrantOrigin, OpenBatch, Outcome, Owner, Refusal, SlotState, Step, step};
@@ -83,6 +84,15 @@ pub struct Batch {
     pub messages: Vec<Message>,
 }
 
+/// What an ack with the next receive did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AckReceived {
+    /// Messages acked; 0 for the batch that was acked before.
+    pub acked: u32,
+    /// The next batch, when messages wait.
+    pub next: Option<Batch>,
+}
+
 /// Whether what was presented is still held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Renewal {
@@ -147,6 +157,12 @@ pub trait Slots: Send + Sync {
     /// `fenced`; `conflict` for any other batch; `not_found`; `unavailable`, `unknown_outcome`.
     async fn ack(&self, token: &SlotToken, batch: BatchId) -> Result<u32>;
 
+    /// Acks the open batch and receives the next one, in one call and one commit.
+    ///
+    /// # Errors
+    /// As [`Slots::ack`] and [`Slots::receive`], and then neither has happened.
+    async fn ack_receive(&self, token: &SlotToken, batch: BatchId, max: BatchSize) -> Result<AckReceived>;
+
     /// Extends the grant by the TTL it was claimed with, also after expiry as long as nobody took over.
     ///
     /// # Errors
@@ -164,6 +180,19 @@ pub trait Slots: Send + Sync {
     /// # Errors
     /// `not_found`; `unavailable`.
     async fn abandon_slot(&self, token: &SlotToken) -> Result<Release>;
+
+    /// Takes a slot from whoever owns it, for an operator: the epoch rises, so the owner's calls are refused from now on, and an
+    /// open batch stays for the next claimant, without counting as a crash. Kept in the slot's history with the reason.
+    ///
+    /// # Errors
+    /// `not_found` when the consumer or the slot does not exist; `unavailable`.
+    async fn force_release_slot(&self, path: &ConsumerPath, slot: SlotIndex, reason: &Reason) -> Result<Epoch>;
+
+    /// What operators did to a consumer's slots, oldest first; at most the last 100.
+    ///
+    /// # Errors
+    /// `not_found` when the consumer does not exist; `unavailable`.
+    async fn slot_history(&self, path: &ConsumerPath) -> Result<Vec<(SlotIndex, Forced)>>;
 
     /// How every slot of a queue's consumers, or of all, stands. Counts messages, so it costs time in proportion to the lag.
     ///

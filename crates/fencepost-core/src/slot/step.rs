@@ -102,6 +102,16 @@ pub enum Call<'a> {
         /// The presented epoch.
         epoch: Epoch,
     },
+    /// Make sure, inside a transaction of the caller's, that nobody else is granted it before that ends.
+    Guard {
+        /// The presented epoch.
+        epoch: Epoch,
+    },
+    /// Take it from whoever owns it.
+    ForceRelease {
+        /// The epoch that the store gives to its next grant.
+        epoch: Epoch,
+    },
     /// Drop its consumer.
     Drop {
         /// Whoever holds it.
@@ -144,8 +154,10 @@ pub enum Outcome {
     Renewed,
     /// Not held by this epoch (renewal).
     Lost,
-    /// Given back.
+    /// Given back, or taken by force.
     Released,
+    /// Owned by this epoch.
+    Guarded,
     /// Not held by this epoch (release, abandon).
     NotHeld,
     /// Gone with its consumer.
@@ -266,6 +278,9 @@ impl SlotState {
             Call::Release { .. } => Event::ReleaseNotOwn,
             Call::Abandon { epoch } if self.is_own(epoch) => Event::AbandonOwn,
             Call::Abandon { .. } => Event::AbandonNotOwn,
+            Call::Guard { epoch } if self.is_own(epoch) => Event::GuardOwn,
+            Call::Guard { .. } => Event::GuardNotOwn,
+            Call::ForceRelease { .. } => Event::ForceRelease,
             Call::Drop { force: false } => Event::Drop,
             Call::Drop { force: true } => Event::DropForce,
         }
@@ -367,9 +382,13 @@ pub fn step(state: &SlotState, call: &Call<'_>, now: Timestamp) -> Step {
         }
         (Action::Lost, _) => unchanged(Outcome::Lost),
         (Action::Free | Action::Orphan, _) => changed(Outcome::Released, state.without_owner()),
+        (Action::Guarded, _) => unchanged(Outcome::Guarded),
+        (Action::ForceOut, Call::ForceRelease { epoch }) => {
+            changed(Outcome::Released, SlotState { epoch: Some(epoch), ..state.without_owner() })
+        }
         (Action::NotHeld, _) => unchanged(Outcome::NotHeld),
         (Action::Drop, _) => unchanged(Outcome::Dropped),
-        (Action::RefuseFenced, Call::Receive { epoch, .. } | Call::Ack { epoch, .. }) => {
+        (Action::RefuseFenced, Call::Receive { epoch, .. } | Call::Ack { epoch, .. } | Call::Guard { epoch }) => {
             refused(Refusal::Fenced { presented: epoch, current: state.owner.as_ref().and(state.epoch) })
         }
         (Action::RefuseOpenBatch, _) => {

@@ -47,6 +47,8 @@ pub enum Event {
     ReleaseOwn,
     /// An abandon by the owner.
     AbandonOwn,
+    /// A guard by the owner.
+    GuardOwn,
     /// A receive by anybody else.
     ReceiveNotOwn,
     /// An ack by anybody else.
@@ -57,6 +59,10 @@ pub enum Event {
     ReleaseNotOwn,
     /// An abandon by anybody else.
     AbandonNotOwn,
+    /// A guard by anybody else.
+    GuardNotOwn,
+    /// A release by force, by an operator.
+    ForceRelease,
     /// A drop of the consumer.
     Drop,
     /// A drop of the consumer by force.
@@ -96,6 +102,10 @@ pub enum Action {
     Free,
     /// The owner goes, the open batch stays for the next claimant.
     Orphan,
+    /// Owned by this epoch, nothing changes.
+    Guarded,
+    /// Whoever owns it does not any more, and the epoch rises; the open batch stays for the next claimant.
+    ForceOut,
     /// Not held by this epoch, nothing changes.
     NotHeld,
     /// The slot goes with its consumer.
@@ -112,7 +122,7 @@ pub enum Action {
 
 /// The table: one row an event, one column a phase, in the order of [`Phase::ALL`].
 #[rustfmt::skip]
-pub const TABLE: [(Event, [Action; 6]); 17] = {
+pub const TABLE: [(Event, [Action; 6]); 20] = {
     use Action::*;
     [
     //                        free            held, live        held, expired     open, live        open, expired     orphan
@@ -126,11 +136,14 @@ pub const TABLE: [(Event, [Action; 6]); 17] = {
     (Event::RenewOwn,        [Impossible,     Extend,           Extend,           Extend,           Extend,           Impossible]),
     (Event::ReleaseOwn,      [Impossible,     Free,             Free,             RefuseOpenBatch,  RefuseOpenBatch,  Impossible]),
     (Event::AbandonOwn,      [Impossible,     Free,             Free,             Orphan,           Orphan,           Impossible]),
+    (Event::GuardOwn,        [Impossible,     Guarded,          Guarded,          Guarded,          Guarded,          Impossible]),
     (Event::ReceiveNotOwn,   [RefuseFenced,   RefuseFenced,     RefuseFenced,     RefuseFenced,     RefuseFenced,     RefuseFenced]),
     (Event::AckNotOwn,       [RefuseFenced,   RefuseFenced,     RefuseFenced,     RefuseFenced,     RefuseFenced,     RefuseFenced]),
     (Event::RenewNotOwn,     [Lost,           Lost,             Lost,             Lost,             Lost,             Lost]),
     (Event::ReleaseNotOwn,   [NotHeld,        NotHeld,          NotHeld,          NotHeld,          NotHeld,          NotHeld]),
     (Event::AbandonNotOwn,   [NotHeld,        NotHeld,          NotHeld,          NotHeld,          NotHeld,          NotHeld]),
+    (Event::GuardNotOwn,     [RefuseFenced,   RefuseFenced,     RefuseFenced,     RefuseFenced,     RefuseFenced,     RefuseFenced]),
+    (Event::ForceRelease,    [ForceOut,       ForceOut,         ForceOut,         ForceOut,         ForceOut,         ForceOut]),
     (Event::Drop,            [Drop,           RefuseLive,       Drop,             RefuseOpenBatch,  RefuseOpenBatch,  RefuseOpenBatch]),
     (Event::DropForce,       [Drop,           Drop,             Drop,             Drop,             Drop,             Drop]),
     ]

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use fencepost_core::{
-    AcquireLease, Acquired, Batch, BatchId, BatchSize, ClaimSlot, ConsumerPath, ConsumerStatus, Consumers,
-    CreateConsumer, Created, Dropped, Heartbeat, LeaseStatus, LeaseToken, Leases, MemberStatus, Members, MessageId,
-    NewMessage, Nonce, Partitions, Pulse, QueueName, QueueStatus, Queues, Release, Renewal, Result, SlotGrant,
-    SlotIndex, SlotStatus, SlotToken, Slots, Store, StoreInfo, Timestamp, Topic, Ttl, WakeHub, WakeReceiver, Wakeups,
+    AckReceived, AcquireLease, Acquired, Batch, BatchId, BatchSize, ClaimSlot, ConsumerPath, ConsumerStatus, Consumers,
+    CreateConsumer, Created, Dropped, Epoch, Forced, Heartbeat, LeaseName, LeaseStatus, LeaseToken, Leases,
+    MemberStatus, Members, MessageId, NewMessage, Nonce, Partitions, Pulse, QueueName, QueueStatus, Queues, Reason,
+    Release, Renewal, Result, SlotGrant, SlotIndex, SlotStatus, SlotToken, Slots, Store, StoreInfo, Timestamp, Topic,
+    Ttl, WakeHub, WakeReceiver, Wakeups,
 };
 use fencepost_mem::MemStore;
 use tokio::sync::watch;
@@ -81,6 +82,14 @@ impl Leases for Spy {
         self.store.release_lease(token).await
     }
 
+    async fn force_release_lease(&self, name: &LeaseName, reason: &Reason) -> Result<Epoch> {
+        self.store.force_release_lease(name, reason).await
+    }
+
+    async fn lease_history(&self, name: &LeaseName) -> Result<Vec<Forced>> {
+        self.store.lease_history(name).await
+    }
+
     async fn lease_status(&self) -> Result<Vec<LeaseStatus>> {
         self.store.lease_status().await
     }
@@ -90,6 +99,10 @@ impl Leases for Spy {
 impl Queues for Spy {
     async fn create_queue(&self, queue: &QueueName, partitions: Partitions) -> Result<Created> {
         self.store.create_queue(queue, partitions).await
+    }
+
+    async fn drop_queue(&self, queue: &QueueName, force: bool) -> Result<Dropped> {
+        self.store.drop_queue(queue, force).await
     }
 
     async fn send(&self, queue: &QueueName, message: NewMessage) -> Result<MessageId> {
@@ -146,6 +159,11 @@ impl Slots for Spy {
         self.store.ack(token, batch).await
     }
 
+    async fn ack_receive(&self, token: &SlotToken, batch: BatchId, max: BatchSize) -> Result<AckReceived> {
+        self.call("ack_receive").await;
+        self.store.ack_receive(token, batch, max).await
+    }
+
     async fn renew_slot(&self, token: &SlotToken) -> Result<Renewal> {
         self.call("renew_slot").await;
         self.store.renew_slot(token).await
@@ -159,6 +177,14 @@ impl Slots for Spy {
     async fn abandon_slot(&self, token: &SlotToken) -> Result<Release> {
         self.call("abandon_slot").await;
         self.store.abandon_slot(token).await
+    }
+
+    async fn force_release_slot(&self, path: &ConsumerPath, slot: SlotIndex, reason: &Reason) -> Result<Epoch> {
+        self.store.force_release_slot(path, slot, reason).await
+    }
+
+    async fn slot_history(&self, path: &ConsumerPath) -> Result<Vec<(SlotIndex, Forced)>> {
+        self.store.slot_history(path).await
     }
 
     async fn slot_status(&self, queue: Option<&QueueName>) -> Result<Vec<SlotStatus>> {
