@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ops::Add;
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::{Error, Result};
@@ -168,6 +168,11 @@ pub trait Clock: Send + Sync + fmt::Debug {
     fn wall(&self) -> Timestamp;
     /// The host's clock that counts suspend and is never stepped.
     fn boot(&self) -> BootInstant;
+    /// Tells one run of the host from another, so that two instants of [`Clock::boot`] can be compared across processes; 0 when
+    /// it cannot be told.
+    fn boot_id(&self) -> u64 {
+        0
+    }
 }
 
 /// The clocks of this host: the real-time clock, and CLOCK_BOOTTIME where the system has it.
@@ -187,6 +192,15 @@ impl Clock for HostClock {
         const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Monotonic;
         let now = rustix::time::clock_gettime(CLOCK);
         BootInstant(Duration::new(now.tv_sec as u64, now.tv_nsec as u32))
+    }
+
+    fn boot_id(&self) -> u64 {
+        static ID: OnceLock<u64> = OnceLock::new();
+        *ID.get_or_init(|| {
+            let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+            let digits: String = text.chars().filter(char::is_ascii_hexdigit).take(15).collect();
+            u64::from_str_radix(&digits, 16).unwrap_or(0)
+        })
     }
 }
 
@@ -237,6 +251,10 @@ impl Clock for ManualClock {
 
     fn boot(&self) -> BootInstant {
         self.0.lock().expect("no panic while the clock is held").1
+    }
+
+    fn boot_id(&self) -> u64 {
+        1
     }
 }
 

@@ -23,7 +23,7 @@ mod wake;
 
 pub use clock::{BootInstant, Clock, Deadline, HostClock, ManualClock, Timestamp, Ttl};
 pub use consumer::{ConsumerPath, ConsumerStatus, Consumers, CreateConsumer, Start};
-pub use engine_clock::EngineClock;
+pub use engine_clock::{EngineClock, Recorded};
 pub use epoch::Epoch;
 pub use error::{Error, Kind, Result, Retry};
 pub use lease::{AcquireLease, Acquired, Forced, LeaseStatus, LeaseToken, Leases};

@@ -114,7 +114,8 @@ pub trait Queues: Send + Sync {
     /// `unavailable`.
     async fn queue_status(&self) -> Result<Vec<QueueStatus>>;
 
-    /// Removes consumed messages of one queue, or of all, in steps bounded in size, and returns how many steps did something.
+    /// Removes consumed messages of one queue, or of all, in steps bounded in size, and returns how many steps did something. For
+    /// all queues also what is left of dropped ones, and free leases that nobody was granted for 30 days.
     ///
     /// A message is consumed when the queue has a consumer and every consumer has acked past it. Any worker runs this from time
     /// to time; call it until it returns 0 to be sure that all consumed storage is reusable.

@@ -1,7 +1,7 @@
 //! Leases in the model: load the row, run the table's step, store what it returns.
 
 use async_trait::async_trait;
-use fencepost_core::lease::{Call, LeaseState, Outcome, Request, step};
+use fencepost_core::lease::{Call, LeaseState, Outcome, REMEMBERED, Request, step};
 use fencepost_core::{
     AcquireLease, Acquired, Epoch, Error, Forced, Kind, LeaseName, LeaseStatus, LeaseToken, Leases, Reason, Release,
     Renewal, Result, Ttl,
@@ -66,6 +66,21 @@ impl MemTransaction<'_> {
             (Outcome::Guarded, _) => Ok(()),
             (_, state) => Err(token.fenced(state.holding.and(state.epoch))),
         }
+    }
+
+    /// Forgets free leases that nobody was granted for long; whether there were any.
+    pub(crate) fn forget_leases(&mut self) -> bool {
+        // An epoch is not below the instant of its grant.
+        let since = self.now().as_micros() - REMEMBERED.as_micros() as i64;
+        let old = |state: &LeaseState| state.holding.is_none() && state.epoch.is_some_and(|epoch| epoch.get() < since);
+        let names: Vec<LeaseName> =
+            self.state().leases.iter().filter(|(_, state)| old(state)).map(|(name, _)| name.clone()).collect();
+        for name in &names {
+            let state = self.change();
+            state.leases.remove(name);
+            state.forced.remove(name);
+        }
+        !names.is_empty()
     }
 
     fn force_release_lease(&mut self, name: &LeaseName, reason: &Reason) -> Result<Epoch> {

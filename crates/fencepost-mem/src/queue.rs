@@ -49,8 +49,7 @@ impl MemTransaction<'_> {
                 format!("cannot create the queue `{name}` with `{partitions}` partitions: it exists with `{present}`"),
             )
             .with("queue", name)
-            .with("partitions", partitions)
-            .with("existing_partitions", present)
+            .with("partitions", present)
             .hinted("the number of partitions is fixed at creation; use the queue as it is, or another name")),
         }
     }
@@ -101,7 +100,7 @@ impl MemStore {
             Some(name) => vec![name.clone()],
             None => self.read()?.0.queues.keys().cloned().collect(),
         };
-        let mut steps = 0;
+        let mut steps = if queue.is_none() { u64::from(self.write(|tx| Ok(tx.forget_leases()))?) } else { 0 };
         for name in &names {
             while self.write(|tx| tx.maintain(name))? {
                 steps += 1;

@@ -147,5 +147,5 @@ fn no_slot(path: &ConsumerPath, slot: SlotIndex) -> Error {
     Error::new(Kind::NotFound, format!("cannot find slot {slot} of the consumer `{path}`"))
         .with("consumer", path)
         .with("slot", slot)
-        .hinted("slots are counted from 0; `fencepost slot list` shows the slots there are")
+        .hinted("slots are counted from 0; `fencepost status` shows the slots there are")
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use fencepost_core::{
-    Clock, EngineClock, Error, Kind, Result, Retry, RoundRobin, Store, StoreInfo, Timestamp, Topic, WakeHub,
+    Clock, EngineClock, Error, Kind, Recorded, Result, Retry, RoundRobin, Store, StoreInfo, Timestamp, Topic, WakeHub,
     WakeReceiver, Wakeups,
 };
 
@@ -112,7 +112,7 @@ impl MemStore {
 impl Shared {
     /// The instant by the engine's clock, which lives as long as the store, so that the store records no instant.
     fn now(&self) -> Timestamp {
-        self.clock.now(Timestamp::default())
+        self.clock.now(Recorded::default())
     }
 }
 

@@ -146,6 +146,7 @@ fencepost_conformance::suite! {
         a_renewal_extends_by_its_own_ttl_or_the_first: run,
         a_lease_is_given_back_once: run,
         an_unknown_lease_is_nobodys: run,
+        maintenance_forgets_leases_that_nobody_used_for_long: run,
     }
     lifecycle {
         an_absent_queue_is_not_found: run,

@@ -9,7 +9,7 @@ use fencepost_core::{
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::error::driver_error;
-use crate::state::{Group, damaged, load_queue, no_queue};
+use crate::state::{Group, damaged, load_queue, no_queue, recorded};
 use crate::store::SqliteStore;
 use crate::{log, member, slot};
 
@@ -38,7 +38,7 @@ impl Consumers for SqliteStore {
         let queue = queue.cloned();
         let clock = self.shared().clone();
         self.read("consumer_status", move |snapshot| {
-            let now = clock.clock.now(member::recorded(snapshot)?);
+            let now = clock.clock.now(recorded(snapshot)?);
             paths(snapshot, queue.as_ref())?
                 .into_iter()
                 .map(|path| {

@@ -35,6 +35,8 @@ pub(crate) fn commit_error(error: rusqlite::Error) -> Error {
                 .hinted("the storage failed while it was made durable; read what is stored before sending again")
                 .caused_by(error)
         }
+        // A deferred constraint that some caller's closure left violated: nobody's fault but that closure's.
+        Some(ErrorCode::ConstraintViolation) => rolled_back(&driver_error(error)),
         _ => driver_error(error),
     }
 }

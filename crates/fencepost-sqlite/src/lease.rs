@@ -1,7 +1,7 @@
 //! Leases: load the row under the write lock, let the transition table judge, store what it returned.
 
 use async_trait::async_trait;
-use fencepost_core::lease::{Call, Holding, LeaseState, Outcome, Request, step};
+use fencepost_core::lease::{Call, Holding, LeaseState, Outcome, REMEMBERED, Request, step};
 use fencepost_core::{
     AcquireLease, Acquired, Epoch, Error, Forced, HolderName, Kind, LeaseName, LeaseStatus, LeaseToken, Leases, Nonce,
     Reason, Release, Renewal, Result, Timestamp, Ttl,
@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use crate::error::driver_error;
 use crate::forced::{self, Subject};
-use crate::state::{Group, damaged};
+use crate::state::{Group, damaged, recorded};
 use crate::store::SqliteStore;
 
 #[async_trait]
@@ -101,6 +101,38 @@ fn acquire(group: &mut Group<'_>, request: &AcquireLease) -> Result<Acquired> {
             expires_in: holding.expires_at.since(now),
         },
     })
+}
+
+impl SqliteStore {
+    /// Forgets free leases that nobody was granted for long. Returns how many steps that took: 0 or 1.
+    pub(crate) async fn forget_leases(&self) -> Result<u64> {
+        let shared = self.shared().clone();
+        let since = move |now: Timestamp| now.as_micros() - REMEMBERED.as_micros() as i64;
+        let any: bool = self
+            .read("maintain", move |snapshot| {
+                let now = shared.clock.now(recorded(snapshot)?);
+                snapshot
+                    .prepare_cached(include_str!("../sql/lease/forgettable.sql"))
+                    .and_then(|mut statement| statement.query_row([since(now)], |row| row.get(0)))
+                    .map_err(driver_error)
+            })
+            .await?;
+        if !any {
+            return Ok(0);
+        }
+        self.transact("maintain", move |group| {
+            let since = since(group.now()?);
+            for sql in [include_str!("../sql/lease/forget_record.sql"), include_str!("../sql/lease/forget.sql")] {
+                group
+                    .connection()
+                    .prepare_cached(sql)
+                    .and_then(|mut statement| statement.execute([since]))
+                    .map_err(driver_error)?;
+            }
+            Ok(1)
+        })
+        .await
+    }
 }
 
 fn force(group: &mut Group<'_>, name: &LeaseName, reason: &Reason) -> Result<Epoch> {

@@ -12,30 +12,35 @@ use rusqlite::{Connection, Row};
 use crate::error::driver_error;
 use crate::state::damaged;
 
+/// The position after every other.
+pub(crate) const END: Position = Position::from_storage(i64::MAX);
+
 /// One partition's positions, read a page at a time.
-struct Lane {
+struct Stretch {
     partition: Partition,
     page: VecDeque<i64>,
     after: i64,
     exhausted: bool,
 }
 
-/// The first `max` positions after `cursor` in the partitions given, in order.
+/// The first `max` positions after `cursor` and up to `through` in the partitions given, in order.
 pub(crate) fn positions(
     connection: &Connection,
     queue: i64,
     partitions: impl Iterator<Item = Partition>,
     cursor: Position,
+    through: Position,
     max: u32,
 ) -> Result<Vec<i64>> {
-    let mut lanes: Vec<Lane> = partitions
-        .map(|partition| Lane { partition, page: VecDeque::new(), after: cursor.to_storage(), exhausted: false })
+    let mut stretches: Vec<Stretch> = partitions
+        .map(|partition| Stretch { partition, page: VecDeque::new(), after: cursor.to_storage(), exhausted: false })
         .collect();
-    let page = (max as usize / lanes.len().max(1) + 4).min(max as usize) as i64;
+    let through = through.to_storage();
+    let page = (max as usize / stretches.len().max(1) + 4).min(max as usize) as i64;
 
-    let mut heads = BinaryHeap::with_capacity(lanes.len());
-    for (index, lane) in lanes.iter_mut().enumerate() {
-        heads.extend(lane.next(connection, queue, page)?.map(|position| Reverse((position, index))));
+    let mut heads = BinaryHeap::with_capacity(stretches.len());
+    for (index, stretch) in stretches.iter_mut().enumerate() {
+        heads.extend(stretch.next(connection, queue, through, page)?.map(|position| Reverse((position, index))));
     }
     let mut merged = Vec::with_capacity(max as usize);
     while let Some(Reverse((position, index))) = heads.pop() {
@@ -43,19 +48,19 @@ pub(crate) fn positions(
         if merged.len() == max as usize {
             break;
         }
-        heads.extend(lanes[index].next(connection, queue, page)?.map(|next| Reverse((next, index))));
+        heads.extend(stretches[index].next(connection, queue, through, page)?.map(|next| Reverse((next, index))));
     }
     Ok(merged)
 }
 
-impl Lane {
-    fn next(&mut self, connection: &Connection, queue: i64, size: i64) -> Result<Option<i64>> {
+impl Stretch {
+    fn next(&mut self, connection: &Connection, queue: i64, through: i64, size: i64) -> Result<Option<i64>> {
         if self.page.is_empty() && !self.exhausted {
             self.page = connection
                 .prepare_cached(include_str!("../sql/queue/positions.sql"))
                 .and_then(|mut statement| {
                     statement
-                        .query_map((queue, self.partition.get(), self.after, size), |row| row.get(0))?
+                        .query_map((queue, self.partition.get(), self.after, through, size), |row| row.get(0))?
                         .collect::<rusqlite::Result<_>>()
                 })
                 .map_err(driver_error)?;

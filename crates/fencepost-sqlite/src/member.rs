@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use crate::consumer;
 use crate::error::driver_error;
 use crate::slot;
-use crate::state::{Group, damaged};
+use crate::state::{Group, damaged, recorded};
 use crate::store::SqliteStore;
 
 #[async_trait]
@@ -91,15 +91,6 @@ fn renew(
         return Ok(Renewal::Lost);
     }
     slot::renew(group, consumer, path, slot, epoch)
-}
-
-/// The highest instant that the store has recorded.
-pub(crate) fn recorded(connection: &Connection) -> Result<Timestamp> {
-    connection
-        .prepare_cached("SELECT clock FROM fencepost_store")
-        .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
-        .map(Timestamp::from_micros)
-        .map_err(driver_error)
 }
 
 /// The members of a consumer whose membership has not lapsed, by label.

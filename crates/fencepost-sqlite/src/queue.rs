@@ -3,9 +3,9 @@
 use async_trait::async_trait;
 use fencepost_core::{
     Created, Dropped, Error, Key, Kind, MessageId, NewMessage, Partitions, QueueName, QueueStatus, Queues, Result,
-    Timestamp, Topic, queue_in_use,
+    Retry, Timestamp, Topic, queue_in_use,
 };
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 
 use crate::consumer;
 use crate::error::driver_error;
@@ -33,12 +33,12 @@ impl Queues for SqliteStore {
 
     async fn send(&self, queue: &QueueName, message: NewMessage) -> Result<MessageId> {
         let queue = queue.clone();
-        self.transact_statement("send", move |group| append(group, &queue, &message)).await
+        self.transact_statement("send", move |group| append(group, &queue, &message)).await.map_err(unresolvable)
     }
 
     async fn send_batch(&self, queue: &QueueName, messages: Vec<NewMessage>) -> Result<Vec<MessageId>> {
         let queue = queue.clone();
-        self.transact("send_batch", move |group| append_all(group, &queue, &messages)).await
+        self.transact("send_batch", move |group| append_all(group, &queue, &messages)).await.map_err(unresolvable)
     }
 
     async fn queue_status(&self) -> Result<Vec<QueueStatus>> {
@@ -76,16 +76,16 @@ impl Queues for SqliteStore {
                 None => ids(snapshot, "SELECT id FROM fencepost_queue ORDER BY id"),
             })
             .await?;
-        let mut steps = 0;
+        let mut steps = if queue.is_none() { self.forget_leases().await? } else { 0 };
         for dropped in self.read("maintain", |snapshot| ids(snapshot, "SELECT queue_id FROM fencepost_dropped")).await?
         {
             steps += self.remove_dropped("maintain", dropped).await?;
         }
         for queue in queues {
             let consumed = self.read("maintain", move |snapshot| consumed(snapshot, queue)).await?;
-            for (partition, through) in consumed {
+            for partition in consumed {
                 // A step is a transaction of its own, so that other writers get their turn in between.
-                while self.transact("maintain", move |group| remove(group, queue, partition, through)).await? > 0 {
+                while self.transact("maintain", move |group| remove(group, queue, partition)).await? > 0 {
                     steps += 1;
                 }
             }
@@ -152,10 +152,14 @@ fn create(group: &mut Group<'_>, queue: &QueueName, partitions: Partitions) -> R
         .with("partitions", found.partitions)
         .hinted("the number of partitions of a queue is fixed; use it as it is, or another name"));
     }
-    let id = group.next_position()?.to_storage();
-    let values = (id, queue.as_str(), partitions.get());
+    let values = (queue.as_str(), partitions.get());
     execute(group.connection(), include_str!("../sql/queue/insert.sql"), values)?;
     Ok(Created::Created)
+}
+
+/// A plain send has nothing by which an unknown outcome could be asked for again: made again it may double the message.
+fn unresolvable(error: Error) -> Error {
+    if error.kind() == Kind::UnknownOutcome { error.retried(Retry::Never) } else { error }
 }
 
 /// Appends one message.
@@ -214,26 +218,25 @@ fn ids(snapshot: &Connection, query: &'static str) -> Result<Vec<i64>> {
         .map_err(driver_error)
 }
 
-/// The partitions of a queue that hold messages which every consumer has acked, each with the last such position.
-fn consumed(snapshot: &Connection, queue: i64) -> Result<Vec<(i64, i64)>> {
-    let cursors: Vec<(i64, i64, i64)> = snapshot
-        .prepare_cached(include_str!("../sql/queue/cursors.sql"))
-        .and_then(|mut statement| {
-            statement.query_map([queue], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect()
-        })
-        .map_err(driver_error)?;
+/// The partitions of a queue that hold messages which every consumer has acked past.
+fn consumed(snapshot: &Connection, queue: i64) -> Result<Vec<i64>> {
+    let mut look = snapshot.prepare_cached(include_str!("../sql/queue/has_consumed.sql")).map_err(driver_error)?;
     let partitions: i64 = snapshot
         .query_row("SELECT partitions FROM fencepost_queue WHERE id = ?1", [queue], |row| row.get(0))
-        .map_err(driver_error)?;
-    // The slot that owns a partition is the remainder: the same rule as SlotCount::owner, for every consumer at once.
-    let acked = |partition: i64| {
-        cursors.iter().filter(|(slots, slot, _)| partition % slots == *slot).map(|(_, _, cursor)| *cursor).min()
-    };
-    Ok((0..partitions).filter_map(|partition| acked(partition).map(|through| (partition, through))).collect())
+        .optional()
+        .map_err(driver_error)?
+        .unwrap_or(0);
+    let mut found = Vec::new();
+    for partition in 0..partitions {
+        if look.query_row((queue, partition), |row| row.get(0)).map_err(driver_error)? {
+            found.push(partition);
+        }
+    }
+    Ok(found)
 }
 
-/// Removes the oldest messages of a partition up to `through`, at most [`STEP`]. Returns how many.
-fn remove(group: &mut Group<'_>, queue: i64, partition: i64, through: i64) -> Result<usize> {
-    let values = (queue, partition, through, STEP);
+/// Removes the oldest consumed messages of a partition, at most [`STEP`]. Returns how many.
+fn remove(group: &mut Group<'_>, queue: i64, partition: i64) -> Result<usize> {
+    let values = (queue, partition, STEP);
     execute(group.connection(), include_str!("../sql/queue/remove.sql"), values)
 }

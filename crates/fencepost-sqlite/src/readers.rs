@@ -72,6 +72,8 @@ impl Readers {
             let _ = reply.send(result);
         });
         queue.send(task).await.map_err(|_| closed())?;
+        // ORDER: a call that is only awaited later must not keep the threads from ending.
+        drop(queue);
         answer.await.unwrap_or_else(|_| Err(Error::new(Kind::Internal, "cannot read: the reader panicked")))
     }
 

@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::UNIX_EPOCH;
 
 use fencepost_core::{Clock, Epoch, Error, Kind, Nonce, Result, Timestamp};
@@ -21,10 +22,6 @@ const MIGRATIONS: [Migration; 2] = [
     Migration { version: 1, name: "initial", sql: include_str!("../sql/migrations/0001_initial.sql") },
     Migration { version: 2, name: "operators", sql: include_str!("../sql/migrations/0002_operators.sql") },
 ];
-
-/// What a current schema consists of.
-const TABLES: [&str; 10] =
-    ["schema", "store", "lease", "queue", "message", "consumer", "slot", "member", "forced", "dropped"];
 
 /// How far the epoch counter jumps when the file turns out to be another one than it was.
 const JUMP: i64 = 1 << 20;
@@ -123,17 +120,15 @@ fn check(connection: &Connection, path: &Path) -> Result<()> {
             .coded("schema_damaged")
             .hinted("restore a backup, or keep the store in another file")
     };
-    for table in TABLES {
-        let found: Option<i64> = connection
-            .query_row(
-                "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'fencepost_' || ?1",
-                [table],
-                |row| row.get(0),
-            )
+    for (name, sql) in expected()? {
+        let found: Option<String> = connection
+            .query_row("SELECT sql FROM sqlite_schema WHERE name = ?1", [name], |row| row.get(0))
             .optional()
             .map_err(driver_error)?;
-        if found.is_none() {
-            return Err(damaged(format!("its table `fencepost_{table}` is missing")));
+        match found {
+            Some(found) if found == *sql => {}
+            Some(_) => return Err(damaged(format!("its `{name}` is not as fencepost made it"))),
+            None => return Err(damaged(format!("its `{name}` is missing"))),
         }
     }
     let row: Option<i64> = connection
@@ -158,6 +153,23 @@ fn check(connection: &Connection, path: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// What a current schema consists of, name by name: what the migrations make of an empty database.
+fn expected() -> Result<&'static [(String, String)]> {
+    static EXPECTED: OnceLock<Vec<(String, String)>> = OnceLock::new();
+    if let Some(expected) = EXPECTED.get() {
+        return Ok(expected);
+    }
+    let make = || -> rusqlite::Result<Vec<(String, String)>> {
+        let empty = Connection::open_in_memory()?;
+        MIGRATIONS.iter().try_for_each(|migration| empty.execute_batch(migration.sql))?;
+        let mut made = empty.prepare("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name")?;
+        let made = made.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        made.collect()
+    };
+    let made = make().map_err(driver_error)?;
+    Ok(EXPECTED.get_or_init(|| made))
 }
 
 fn checksum(sql: &str) -> String {

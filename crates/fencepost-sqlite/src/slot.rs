@@ -13,7 +13,7 @@ use crate::consumer::{self, ConsumerRow};
 use crate::error::driver_error;
 use crate::forced::{self, Subject};
 use crate::log;
-use crate::state::{Group, damaged};
+use crate::state::{Group, damaged, recorded};
 use crate::store::SqliteStore;
 
 #[async_trait]
@@ -23,7 +23,7 @@ impl Slots for SqliteStore {
         let (looked, shared) = (request.clone(), self.shared().clone());
         let claimable = self
             .read("claim", move |snapshot| {
-                let now = shared.clock.now(crate::member::recorded(snapshot)?);
+                let now = shared.clock.now(recorded(snapshot)?);
                 let consumer = consumer::load(snapshot, &looked.path)?;
                 Ok(load_all(snapshot, consumer.id)?.iter().any(|(_, state)| is_claimable(state, &looked, now)))
             })
@@ -51,7 +51,7 @@ impl Slots for SqliteStore {
         let (looked, clock) = (token.clone(), self.shared().clone());
         let look = self
             .read("receive", move |snapshot| {
-                let now = clock.clock.now(crate::member::recorded(snapshot)?);
+                let now = clock.clock.now(recorded(snapshot)?);
                 look(snapshot, &looked, max, now)
             })
             .await?;
@@ -172,8 +172,9 @@ fn waiting(
     max: BatchSize,
 ) -> Result<(Option<Found>, Vec<i64>)> {
     let share = consumer.slots.share(slot, consumer.partitions);
-    let size = state.batch.map_or(max.get(), |open| open.size);
-    let positions = log::positions(connection, consumer.queue, share, state.cursor, size)?;
+    // INVARIANT: a batch is exactly the range between the cursor and its end, whatever else is there.
+    let (through, size) = state.batch.map_or((log::END, max.get()), |open| (open.through, open.size));
+    let positions = log::positions(connection, consumer.queue, share, state.cursor, through, size)?;
     Ok((found(&positions), positions))
 }
 
@@ -287,7 +288,7 @@ fn look_ahead(snapshot: &Connection, token: &SlotToken, batch: BatchId, max: Bat
     let state = load(snapshot, &consumer, &token.path, token.slot)?;
     let Some(open) = state.batch.filter(|open| open.id == batch && state.is_own(token.epoch)) else { return Ok(None) };
     let share = consumer.slots.share(token.slot, consumer.partitions);
-    let positions = log::positions(snapshot, consumer.queue, share, open.through, max.get())?;
+    let positions = log::positions(snapshot, consumer.queue, share, open.through, log::END, max.get())?;
     let messages = log::messages(snapshot, &positions, 1)?;
     Ok(Some(Ahead { state, positions, messages }))
 }

@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 use fencepost_core::{
-    EngineClock, Epoch, Error, Kind, Partitions, Position, QueueName, Result, RoundRobin, Timestamp, Topic, WakeHub,
+    BootInstant, EngineClock, Epoch, Error, Kind, Partitions, Position, QueueName, Recorded, Result, RoundRobin,
+    Timestamp, Topic, WakeHub,
 };
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, Row};
 
 use crate::error::driver_error;
 use crate::guard::Guard;
@@ -48,7 +50,7 @@ struct Counters {
     epoch: i64,
     /// The last position before this transaction, and the last one now.
     position: (i64, i64),
-    clock: Timestamp,
+    clock: Recorded,
     changed: bool,
 }
 
@@ -109,9 +111,10 @@ impl<'c> Group<'c> {
             let (epoch, position, clock) = self
                 .connection
                 .prepare_cached(include_str!("../sql/store/counters.sql"))
-                .and_then(|mut statement| statement.query_row([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))))
+                .and_then(|mut statement| {
+                    statement.query_row([], |row| Ok((row.get(0)?, row.get(1)?, decode_recorded(row, 2)?)))
+                })
                 .map_err(driver_error)?;
-            let clock = Timestamp::from_micros(clock);
             self.counters = Some(Counters { epoch, position: (position, position), clock, changed: false });
         }
         self.counters.as_mut().ok_or_else(|| Error::new(Kind::Internal, "cannot read the store's counters"))
@@ -125,9 +128,12 @@ impl<'c> Group<'c> {
 
     /// Records an instant by which something was decided that is stored, so that no process decides by an earlier one.
     pub(crate) fn record(&mut self, now: Timestamp) -> Result<()> {
+        let clock = &self.shared.clock;
         let counters = self.counters()?;
-        counters.changed |= now > counters.clock;
-        counters.clock = counters.clock.max(now);
+        if now > counters.clock.at {
+            counters.clock = clock.record(now);
+            counters.changed = true;
+        }
         Ok(())
     }
 
@@ -195,7 +201,10 @@ impl<'c> Group<'c> {
             self.connection
                 .prepare_cached(include_str!("../sql/store/set_counters.sql"))
                 .and_then(|mut statement| {
-                    statement.execute((counters.epoch, counters.position.1, counters.clock.as_micros()))
+                    let Recorded { at, boot, boot_id } = counters.clock;
+                    let boot = boot.since_boot().as_micros() as i64;
+                    let values = (counters.epoch, counters.position.1, at.as_micros(), boot, boot_id.cast_signed());
+                    statement.execute(values)
                 })
                 .map_err(driver_error)?;
             counters.changed = false;
@@ -213,6 +222,24 @@ impl<'c> Group<'c> {
             self.shared.hub.wake(topic);
         }
     }
+}
+
+/// The highest instant that the store has recorded.
+pub(crate) fn recorded(connection: &Connection) -> Result<Recorded> {
+    connection
+        .prepare_cached(include_str!("../sql/store/recorded.sql"))
+        .and_then(|mut statement| statement.query_row([], |row| decode_recorded(row, 0)))
+        .map_err(driver_error)
+}
+
+/// Columns from `first` on: clock, boot, boot_id.
+fn decode_recorded(row: &Row<'_>, first: usize) -> rusqlite::Result<Recorded> {
+    let boot = Duration::from_micros(row.get(first + 1)?);
+    Ok(Recorded {
+        at: Timestamp::from_micros(row.get(first)?),
+        boot: BootInstant::from_boot(boot),
+        boot_id: row.get::<_, i64>(first + 2)?.cast_unsigned(),
+    })
 }
 
 /// Reads a queue's row.

@@ -19,7 +19,7 @@ use crate::guard::Guard;
 use crate::options::SqliteOptions;
 use crate::readers::Readers;
 use crate::schema;
-use crate::state::{Group, Shared};
+use crate::state::{Group, Shared, recorded};
 use crate::transaction::WriteTransaction;
 use crate::watch::Watcher;
 use crate::writer::{Undo, Writer};
@@ -37,6 +37,13 @@ struct Inner {
     writer: Writer,
     readers: Readers,
     watcher: Watcher,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Sleepers may outlive the store; nobody would wake them any more.
+        self.shared.hub.close();
+    }
 }
 
 impl SqliteStore {
@@ -91,7 +98,7 @@ impl SqliteStore {
     /// the same file through SQL; both commit together or not at all. Its transaction may be shared with other callers', each in
     /// a savepoint of its own. It must not begin, commit or roll back by itself, and must end within
     /// [`SqliteOptions::write_bound`] (1 s unless said): meanwhile no other process can write to the file. Savepoints are its own
-    /// to use.
+    /// to use. It must not wait for a call on the store: that would wait for the closure to end.
     ///
     /// # Errors
     /// What the closure returned, or what it ignored of fencepost's calls, and then nothing of it is stored; `limit_exceeded` with code `write_bound` when it took too
@@ -237,7 +244,7 @@ impl Store for SqliteStore {
     fn info(&self) -> StoreInfo {
         StoreInfo {
             engine: "sqlite",
-            location: self.0.path.display().to_string(),
+            location: printable(&self.0.path),
             schema_version: schema::VERSION,
             engine_version: rusqlite::version().to_owned(),
         }
@@ -245,20 +252,22 @@ impl Store for SqliteStore {
 
     async fn now(&self) -> Result<Timestamp> {
         let shared = self.0.shared.clone();
-        self.read("now", move |snapshot| {
-            let stored =
-                snapshot.query_row("SELECT clock FROM fencepost_store", [], |row| row.get(0)).map_err(driver_error)?;
-            Ok(shared.clock.now(Timestamp::from_micros(stored)))
-        })
-        .await
+        self.read("now", move |snapshot| Ok(shared.clock.now(recorded(snapshot)?))).await
     }
 
     async fn close(&self) {
         self.0.watcher.close();
         self.0.readers.close();
         self.0.writer.close().await;
+        // ORDER: accepted sends wake their sleepers before these hear of the end.
         self.0.shared.hub.close();
     }
+}
+
+/// A path as it may be printed: a file's name may hold control characters, which must not reach a terminal.
+fn printable(path: &Path) -> String {
+    let shown = path.display().to_string();
+    shown.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 impl fmt::Debug for SqliteStore {

@@ -65,7 +65,7 @@ impl<'g, 'c> WriteTransaction<'g, 'c> {
             Part::Shared(group) => group.is_open().and_then(|()| work(group)),
             Part::Joined(shared) => {
                 let mut group = Group::new(self.connection, shared);
-                group.is_open().and_then(|()| work(&mut group)).and_then(|value| group.flush().map(|()| value))
+                group.is_open().and_then(|()| in_savepoint(&mut group, work))
             }
         };
         result.map_err(|error| {
@@ -129,6 +129,18 @@ impl<'g, 'c> WriteTransaction<'g, 'c> {
     pub fn release_in(&self, token: &SlotToken) -> Result<Release> {
         self.call("release_slot", |group| slot::release(group, token))
     }
+}
+
+/// Runs one call of a joined transaction whole or not at all: the caller may commit whatever it answered.
+fn in_savepoint<'c, T>(group: &mut Group<'c>, work: impl FnOnce(&mut Group<'c>) -> Result<T>) -> Result<T> {
+    let mut answer = None;
+    group.savepoint(|group| {
+        let result = work(group).and_then(|value| group.flush().map(|()| value));
+        let outcome = result.as_ref().map(drop).map_err(Error::shared);
+        answer = Some(result);
+        outcome
+    })?;
+    answer.unwrap_or_else(|| Err(Error::new(Kind::Internal, "cannot answer a call that did not run")))
 }
 
 impl Deref for WriteTransaction<'_, '_> {

@@ -52,7 +52,17 @@ trait Call: Send {
     fn is_abandoned(&self) -> bool;
     fn undo(&self) -> Undo;
     fn run(&mut self, group: &mut Group<'_>) -> Result<(), Error>;
-    fn answer(self: Box<Self>, committed: Result<(), &Error>);
+    fn answer(self: Box<Self>, ended: Ended<'_>);
+}
+
+/// How the transaction of a call ended.
+#[derive(Debug, Clone, Copy)]
+enum Ended<'e> {
+    Committed,
+    /// Nothing of it is stored, so a refusal is not true either that was judged by what somebody else did in it.
+    Undone(&'e Error),
+    /// Nothing of it is stored because of this very call.
+    UndoneByThis(&'e Error),
 }
 
 struct Pending<T, F> {
@@ -98,12 +108,12 @@ where
         }
     }
 
-    fn answer(self: Box<Self>, committed: Result<(), &Error>) {
-        let result = match (self.result, committed) {
-            (Some(Err(own)), _) => Err(own),
-            (_, Err(error)) => Err(error.shared()),
-            (Some(Ok(value)), Ok(())) => Ok(value),
-            (None, Ok(())) => Err(Error::new(Kind::Internal, "cannot answer a call that did not run")),
+    fn answer(self: Box<Self>, ended: Ended<'_>) {
+        let result = match (self.result, ended) {
+            (Some(result), Ended::Committed) => result,
+            (Some(Err(own)), Ended::UndoneByThis(_)) => Err(own),
+            (_, Ended::Undone(error) | Ended::UndoneByThis(error)) => Err(error.shared()),
+            (None, Ended::Committed) => Err(Error::new(Kind::Internal, "cannot answer a call that did not run")),
         };
         // A caller that went away does not hear what happened; a nonce lets it ask again.
         let _ = self.reply.send(result);
@@ -227,7 +237,7 @@ impl Loop {
     /// Runs one shared transaction, from the first call to the last answer.
     fn group(&mut self, first: Box<dyn Call>) -> Option<Box<dyn FnOnce() + Send>> {
         let mut done: Vec<Box<dyn Call>> = Vec::new();
-        let mut between = None;
+        let (mut between, mut breaker) = (None, None);
         let ended = match self.begin(first.since()) {
             Err(error) => {
                 done.push(first);
@@ -236,8 +246,9 @@ impl Loop {
             Ok(()) => {
                 let shared = self.shared.clone();
                 let mut group = Group::new(&self.connection, &shared);
-                fill(&mut group, first, &mut self.receiver, &mut done, &mut between, self.last)
-                    .and_then(|()| commit(group))
+                let filled = fill(&mut group, first, &mut self.receiver, &mut done, &mut between, self.last);
+                breaker = filled.is_err().then(|| done.len().saturating_sub(1));
+                filled.and_then(|()| commit(group))
             }
         };
         if ended.is_err() && !self.connection.is_autocommit() {
@@ -248,8 +259,12 @@ impl Loop {
             self.free = Instant::now();
         }
         self.last = done.len();
-        for call in done {
-            call.answer(ended.as_ref().copied());
+        for (index, call) in done.into_iter().enumerate() {
+            call.answer(match &ended {
+                Ok(()) => Ended::Committed,
+                Err(error) if breaker == Some(index) => Ended::UndoneByThis(error),
+                Err(error) => Ended::Undone(error),
+            });
         }
         between
     }

@@ -34,7 +34,7 @@ pub fn open(url: impl Into<String>) -> Open {
 }
 
 /// How to open a store; await it.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[must_use = "nothing is opened until this is awaited"]
 pub struct Open {
     url: String,
@@ -56,20 +56,19 @@ impl Open {
     }
 
     async fn connect(self) -> Result<Store> {
+        // SECURITY: of a URL that is not understood only the kind is shown; the rest may hold a password.
         let refuse = |why: &str| {
-            Error::invalid(format!("cannot open the store `{}`: {why}", self.url), KNOWN)
-                .during("open")
-                .with("argument", "store")
+            Error::invalid(format!("cannot open the store: {why}"), KNOWN).during("open").with("argument", "store")
         };
         let Some((kind, rest)) = self.url.split_once(':') else {
-            return Err(refuse("it has no kind before a colon"));
+            return Err(refuse("its url has no kind before a colon"));
         };
         match kind {
             "mem" if rest.is_empty() => {
                 let store = fencepost_mem::MemStore::new(self.clock);
                 Ok(Store { contract: Arc::new(store.clone()), engine: Engine::Mem(store) })
             }
-            "mem" => Err(refuse("a store in memory has no name")),
+            "mem" => Err(refuse("`mem:` takes no name, a store in memory has none")),
             #[cfg(feature = "sqlite")]
             "sqlite" if !rest.is_empty() => {
                 let options = fencepost_sqlite::SqliteOptions::default().create(self.create).clock(self.clock);
@@ -77,7 +76,7 @@ impl Open {
                 Ok(Store { contract: Arc::new(store.clone()), engine: Engine::Sqlite(store) })
             }
             #[cfg(feature = "sqlite")]
-            "sqlite" => Err(refuse("it names no file")),
+            "sqlite" => Err(refuse("`sqlite:` names no file")),
             "postgres" | "postgresql" => Err(Error::new(
                 Kind::Unsupported,
                 format!("cannot open the store: this build has no engine for `{kind}:`"),
@@ -86,6 +85,12 @@ impl Open {
             .hinted(KNOWN)),
             _ => Err(refuse(&format!("`{kind}` is not a kind of store"))),
         }
+    }
+}
+
+impl std::fmt::Debug for Open {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Open").field("create", &self.create).finish_non_exhaustive()
     }
 }
 

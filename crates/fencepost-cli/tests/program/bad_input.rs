@@ -65,7 +65,8 @@ fn stores_of_unknown_kind_are_refused_by_every_command() {
         ("nonsense", "invalid_input", "no kind before a colon"),
         ("", "invalid_input", "no kind before a colon"),
         ("sqlite:", "invalid_input", "names no file"),
-        ("mem:x", "invalid_input", "has no name"),
+        ("mem:x", "invalid_input", "takes no name"),
+        ("postgre://user:secret@host/db", "invalid_input", "`postgre` is not a kind of store"),
         ("postgres://user:secret@host/db", "unsupported", "no engine for `postgres:`"),
     ];
     let place = Place::new();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencepost_core::lease::LeaseState;
+use fencepost_core::lease::{LeaseState, REMEMBERED};
 use fencepost_core::{AcquireLease, Acquired, HolderName, LeaseName, LeaseToken, Release, Renewal, Store, Timestamp};
 
 use crate::Harness;
@@ -234,4 +234,23 @@ pub async fn an_unknown_lease_is_nobodys(h: &dyn Harness) {
     assert_eq!(release.unwrap(), Release::NotHeld);
     let names: Vec<_> = store.lease_status().await.unwrap().into_iter().map(|status| status.name).collect();
     assert_eq!(names, [known.name]);
+}
+
+/// A free lease that nobody was granted for 30 days is forgotten by maintenance; a held one is not, and no epoch repeats.
+pub async fn maintenance_forgets_leases_that_nobody_used_for_long(h: &dyn Harness) {
+    let store = h.store();
+    let acquire = async |name: &str| {
+        let request = AcquireLease::new(LeaseName::new(name).unwrap(), HolderName::new("a").unwrap());
+        granted(store.acquire_lease(&request).await.unwrap()).0
+    };
+    let (free, held) = (acquire("free").await, acquire("held").await);
+    store.release_lease(&free).await.unwrap();
+    h.clock().advance(REMEMBERED - Duration::from_secs(60));
+    assert_eq!(store.maintain(None).await.unwrap(), 0, "not yet");
+    h.clock().advance(Duration::from_secs(120));
+    assert_eq!(store.maintain(None).await.unwrap(), 1);
+    let left: Vec<_> = store.lease_status().await.unwrap().into_iter().map(|status| status.name).collect();
+    assert_eq!(left, [held.name]);
+    assert_eq!(writes_nothing(h, "maintenance of nothing", store.maintain(None)).await.unwrap(), 0);
+    assert!(acquire("free").await.epoch > free.epoch);
 }

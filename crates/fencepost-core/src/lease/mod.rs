@@ -12,6 +12,9 @@ use crate::{Epoch, Error, HolderName, Kind, LeaseName, Nonce, Reason, Release, R
 pub use step::{Call, Holding, LeaseState, Outcome, Request, Step, step};
 pub use table::{Action, Event, Phase, TABLE};
 
+/// How long a free lease is remembered after its last grant: 30 days. Epochs are the store's, so forgetting one repeats none.
+pub const REMEMBERED: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
 /// A lease to acquire.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AcquireLease {

@@ -16,7 +16,9 @@ CREATE TABLE fencepost_store (
     inode       INTEGER NOT NULL,
     epoch       INTEGER NOT NULL,
     position    INTEGER NOT NULL,
-    clock       INTEGER NOT NULL
+    clock       INTEGER NOT NULL,
+    boot        INTEGER NOT NULL,
+    boot_id     INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE fencepost_lease (

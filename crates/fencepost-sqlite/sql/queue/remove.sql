@@ -1,7 +1,12 @@
--- Removes the oldest consumed messages of one partition, a bounded number. Returns nothing; the count of rows tells.
--- Locks: the write lock, shortly. Invariant: cursors never move back and a consumer made later begins where storage does, so
--- what was consumed when it was looked up still is.
+-- Removes the oldest messages of one partition that every consumer has acked past, a bounded number. Returns nothing; the count of
+-- rows tells. In a queue without consumers nothing is consumed.
+-- Locks: the write lock, shortly. Invariant: the cursors are read in the same transaction, so that a consumer made meanwhile
+-- keeps what it was promised.
 DELETE FROM fencepost_message
  WHERE position IN (SELECT position FROM fencepost_message
-                     WHERE queue_id = ?1 AND partition = ?2 AND position <= ?3
-                     ORDER BY position LIMIT ?4);
+                     WHERE queue_id = ?1 AND partition = ?2
+                       AND position <= (SELECT min(slot.cursor)
+                                          FROM fencepost_consumer AS consumer
+                                          JOIN fencepost_slot AS slot ON slot.consumer_id = consumer.id
+                                         WHERE consumer.queue_id = ?1 AND ?2 % consumer.slots = slot.slot)
+                     ORDER BY position LIMIT ?3);

@@ -81,7 +81,7 @@ fn forty_first_opens_at_once_all_succeed() {
         let count = |table: &str| -> i64 {
             place.connect().query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
         };
-        assert_eq!((count("fencepost_schema"), count("fencepost_store")), (1, 1));
+        assert_eq!((count("fencepost_schema"), count("fencepost_store")), (2, 1), "a row a migration, one store");
     });
 }
 
@@ -250,7 +250,9 @@ fn a_damaged_store_is_corrupt_and_never_a_panic() {
             match SqliteStore::open(place.file(), place.options().create(false)).await {
                 Ok(store) => {
                     for error in use_everything(&store).await {
-                        assert_eq!(error.kind(), Kind::Corrupt, "round {round}: {error:?}");
+                        // A flipped length may ask for more memory than there is: SQLite then says so.
+                        let known = error.kind() == Kind::Corrupt || error.code() == "out_of_memory";
+                        assert!(known, "round {round}: {error:?}");
                         refused_later += 1;
                     }
                     store.close().await;

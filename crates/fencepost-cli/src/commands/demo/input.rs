@@ -1,7 +1,7 @@
 //! The demo's input: the flights that are built into the program, or any csv file with a key column.
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io::{BufReader, Read};
 
 use fencepost::{Error, Result};
@@ -50,7 +50,8 @@ impl Input {
     pub fn open(file: Option<&OsStr>, key: Option<&str>) -> Result<Self> {
         let (Some(path), Some(key)) = (file, key) else { return Ok(Input::Flights) };
         let source = Source::open(path)?;
-        let name = OsString::from(path).to_string_lossy().into_owned();
+        let name: String =
+            path.to_string_lossy().chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
         if source.size().is_none() {
             return Err(Error::invalid(
                 format!("cannot read `{name}` twice: it is not a regular file"),

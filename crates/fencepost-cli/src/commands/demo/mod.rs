@@ -76,7 +76,7 @@ async fn show(
 
 /// The demo's consumer.
 fn path() -> Result<ConsumerPath> {
-    ConsumerPath::new("demo", "tally")
+    ConsumerPath::new("fencepost-demo", "tally")
 }
 
 /// The engine that the demo's own table is in.

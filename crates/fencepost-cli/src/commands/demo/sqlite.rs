@@ -10,7 +10,7 @@ use super::input::RowKey;
 use super::tally::{Reading, Tally};
 
 const CREATE: &str = "
-CREATE TABLE IF NOT EXISTS demo_result (
+CREATE TABLE IF NOT EXISTS fencepost_demo_result (
     keyed        INTEGER NOT NULL,
     key          TEXT    NOT NULL,
     legs         INTEGER NOT NULL,
@@ -26,16 +26,16 @@ CREATE TABLE IF NOT EXISTS demo_result (
 
 const LOAD: &str = "
 SELECT legs, cancelled, delay_total, delay_worst, last_dest, checksum, last_message, out_of_order
-  FROM demo_result WHERE keyed = ?1 AND key = ?2";
+  FROM fencepost_demo_result WHERE keyed = ?1 AND key = ?2";
 
 const STORE: &str = "
-INSERT OR REPLACE INTO demo_result
+INSERT OR REPLACE INTO fencepost_demo_result
        (keyed, key, legs, cancelled, delay_total, delay_worst, last_dest, checksum, last_message, out_of_order)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
 
 const ALL: &str = "
 SELECT legs, cancelled, delay_total, delay_worst, last_dest, checksum, last_message, out_of_order, keyed, key
-  FROM demo_result";
+  FROM fencepost_demo_result";
 
 /// A row as it is stored.
 #[derive(Debug, Clone, Default)]
@@ -55,7 +55,9 @@ pub struct Row {
 pub async fn reset(store: &SqliteStore) -> Result<()> {
     store
         .write(|tx| {
-            tx.execute_batch(CREATE).and_then(|()| tx.execute_batch("DELETE FROM demo_result")).map_err(driver_error)
+            tx.execute_batch(CREATE)
+                .and_then(|()| tx.execute_batch("DELETE FROM fencepost_demo_result"))
+                .map_err(driver_error)
         })
         .await
 }
