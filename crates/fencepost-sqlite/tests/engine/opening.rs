@@ -130,6 +130,31 @@ fn a_store_of_a_newer_version_is_refused() {
     });
 }
 
+/// A store of the first schema version is upgraded when asked, with everything in it; otherwise it is refused and left alone.
+#[test]
+fn an_older_store_is_upgraded_with_its_data_only_when_asked() {
+    run(async {
+        let place = Place::new();
+        let store = place.stage().await;
+        store.send(&orders(), text("kept")).await.unwrap();
+        let grant = claim(&store, "w1", 0, Duration::from_secs(60)).await;
+        store.close().await;
+        let older =
+            "DROP TABLE fencepost_forced; DROP TABLE fencepost_dropped; DELETE FROM fencepost_schema WHERE version > 1";
+        place.connect().execute_batch(older).unwrap();
+
+        let before = bytes(&place.file());
+        let error = failure(&place.file(), false).await;
+        assert_eq!((error.kind(), error.code(), error.fact("version")), (Kind::Schema, "schema_older", Some("1")));
+        assert!(bytes(&place.file()) == before);
+
+        let store = place.open().await;
+        assert_eq!(texts(&store).await, ["kept"]);
+        assert_eq!(store.renew_slot(&grant.token).await.unwrap(), Renewal::Held);
+        store.drop_queue(&orders(), true).await.unwrap();
+    });
+}
+
 #[test]
 fn a_store_is_installed_beside_an_applications_tables_only_when_asked() {
     run(async {
