@@ -74,6 +74,11 @@ impl Watched {
     pub fn deadline(&self) -> Option<Deadline> {
         self.shared.entries().deadlines.get(&self.id).map(|(deadline, _)| *deadline)
     }
+
+    /// How long until the deadline; zero once it has fired.
+    pub fn left(&self) -> Duration {
+        self.deadline().map_or(Duration::ZERO, |deadline| deadline.left(self.shared.clock.boot()))
+    }
 }
 
 impl Drop for Watched {

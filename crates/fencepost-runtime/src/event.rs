@@ -1,5 +1,8 @@
 //! What a worker tells of itself, for logs, demonstrations and tests.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
 use fencepost_core::slot::{GrantOrigin, OpenBatch};
 use fencepost_core::{BatchId, Epoch, Error, SlotIndex};
 
@@ -91,13 +94,14 @@ pub enum Event<'a> {
 /// How a loss was learned.
 #[derive(Debug)]
 pub enum LossCause<'a> {
-    /// A renewal answered that it is lost.
+    /// A renewal answered that it is lost, or the slot was granted to the same worker anew.
     Renewal,
     /// A call was refused: `fenced`, or `not_found` after the consumer was dropped.
     Refused(&'a Error),
 }
 
-/// Hears what happens to a worker. Called in the worker's own tasks: it must not block.
+/// Hears what happens to a worker. Called in the worker's own tasks: it must not block. When it panics, that is logged and nothing
+/// else happens.
 pub trait Observer: Send + Sync + 'static {
     /// Something happened.
     fn observe(&self, event: &Event<'_>);
@@ -109,4 +113,33 @@ pub struct Silent;
 
 impl Observer for Silent {
     fn observe(&self, _event: &Event<'_>) {}
+}
+
+/// The observer of a worker as its tasks call it: failures are logged too, and a panic of the observer's ends nothing.
+#[derive(Clone)]
+pub(crate) struct Witness(Arc<dyn Observer>);
+
+impl Witness {
+    pub(crate) fn new(observer: impl Observer) -> Self {
+        Self(Arc::new(observer))
+    }
+
+    pub(crate) fn observe(&self, event: &Event<'_>) {
+        match event {
+            Event::CallFailed { error } => {
+                tracing::warn!(
+                    code = error.code(),
+                    error = *error as &dyn std::error::Error,
+                    "a call on the store failed"
+                );
+            }
+            Event::HandlerFailed { slot, batch, error } => {
+                tracing::warn!(%slot, %batch, error = &***error as &dyn std::error::Error, "a handler failed");
+            }
+            _ => {}
+        }
+        if catch_unwind(AssertUnwindSafe(|| self.0.observe(event))).is_err() {
+            tracing::error!(?event, "an observer panicked");
+        }
+    }
 }

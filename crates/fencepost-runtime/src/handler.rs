@@ -1,10 +1,16 @@
 //! What users write: handlers of batches or of messages. They run outside the store's write transaction.
 
+use std::sync::Weak;
+use std::time::Duration;
+
 use async_trait::async_trait;
 use fencepost_core::{Batch, Message, SlotToken};
 use tokio_util::sync::CancellationToken;
 
-/// What a handler may fail with. One of fencepost's own errors of kind `fenced` means that the slot is lost.
+use crate::deadline::Watched;
+
+/// What a handler may fail with. One of fencepost's own errors of kind `fenced` that refused the very epoch the handler was given
+/// means that the slot is lost; everything else is a failure, and the batch is handed out again.
 pub type HandlerError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Where a batch is handled.
@@ -14,6 +20,19 @@ pub struct SlotContext {
     pub token: SlotToken,
     /// Fires when the slot is lost or its deadline has passed: end as soon as possible, whatever is stored is fenced anyway.
     pub cancelled: CancellationToken,
+    /// Gone when the slot is not kept any more.
+    pub(crate) deadline: Weak<Watched>,
+}
+
+impl SlotContext {
+    /// How long the slot surely stays with this owner: the time until its deadline, zero when that has passed or `cancelled` has
+    /// fired. Check it before each effect outside the store, which no epoch fences: what takes longer than this is not begun.
+    pub fn time_left(&self) -> Duration {
+        if self.cancelled.is_cancelled() {
+            return Duration::ZERO;
+        }
+        self.deadline.upgrade().map_or(Duration::ZERO, |deadline| deadline.left())
+    }
 }
 
 /// What the worker still has to do for a batch that was handled.

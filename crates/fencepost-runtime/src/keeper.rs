@@ -5,12 +5,13 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use fencepost_core::{Clock, Deadline, Epoch, Heartbeat, Nonce, Pulse, Renewal, Result, SlotIndex, Store};
+use fencepost_core::{Clock, Deadline, Epoch, Heartbeat, Nonce, Pulse, Renewal, Result, SlotIndex, SlotToken, Store};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::deadline::{DeadlineWatcher, Watched};
-use crate::event::{Event, LossCause, Observer};
+use crate::event::{Event, LossCause, Witness};
+use crate::handler::SlotContext;
 use crate::renewal::keep_renewing;
 use crate::settings::WorkerSettings;
 
@@ -21,7 +22,7 @@ const LEAVE: Duration = Duration::from_secs(5);
 pub(crate) struct Keeper {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
-    observer: Arc<dyn Observer>,
+    observer: Witness,
     settings: WorkerSettings,
     member: Nonce,
     deadlines: DeadlineWatcher,
@@ -32,14 +33,14 @@ pub(crate) struct Keeper {
 struct Kept {
     epoch: Epoch,
     cancelled: CancellationToken,
-    watched: Watched,
+    watched: Arc<Watched>,
 }
 
 impl Keeper {
     pub(crate) fn new(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
-        observer: Arc<dyn Observer>,
+        observer: Witness,
         settings: WorkerSettings,
     ) -> Result<Self> {
         Ok(Self {
@@ -63,13 +64,18 @@ impl Keeper {
         self.pulse.subscribe()
     }
 
-    /// Keeps a slot that was granted to a request sent at `deadline`'s anchor, until it is let go. The token fires when it is
-    /// lost or its deadline passes.
-    pub(crate) fn keep(&self, slot: SlotIndex, epoch: Epoch, deadline: Deadline) -> CancellationToken {
-        let cancelled = CancellationToken::new();
-        let watched = self.deadlines.watch(deadline, cancelled.clone());
-        self.held().insert(slot, Kept { epoch, cancelled: cancelled.clone(), watched });
-        cancelled
+    /// Keeps a slot that was granted to a request sent at `deadline`'s anchor, until it is let go. The context's token fires when
+    /// it is lost or its deadline passes.
+    pub(crate) fn keep(&self, token: SlotToken, deadline: Deadline) -> SlotContext {
+        let (slot, epoch, cancelled) = (token.slot, token.epoch, CancellationToken::new());
+        let watched = Arc::new(self.deadlines.watch(deadline, cancelled.clone()));
+        let context = SlotContext { token, cancelled: cancelled.clone(), deadline: Arc::downgrade(&watched) };
+        let older = self.held().insert(slot, Kept { epoch, cancelled, watched });
+        // The grant before expired and was not known to be: nothing would ever tell its handler.
+        if let Some(older) = older {
+            self.tell_lost(slot, &older);
+        }
+        context
     }
 
     /// Stops keeping a slot, if it is still held by this epoch.
@@ -124,9 +130,13 @@ impl Keeper {
             if held.get(&slot).is_some_and(|kept| kept.epoch == epoch) { held.remove(&slot) } else { None }
         };
         if let Some(kept) = removed {
-            self.observer.observe(&Event::Lost { slot, epoch, cause: LossCause::Renewal });
-            kept.cancelled.cancel();
+            self.tell_lost(slot, &kept);
         }
+    }
+
+    fn tell_lost(&self, slot: SlotIndex, kept: &Kept) {
+        self.observer.observe(&Event::Lost { slot, epoch: kept.epoch, cause: LossCause::Renewal });
+        kept.cancelled.cancel();
     }
 
     /// Renews until `ended`. The old deadlines stand while attempts fail or are late.

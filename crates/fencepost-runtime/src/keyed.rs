@@ -27,13 +27,13 @@ impl<H: MessageHandler> PerMessage<H> {
 #[async_trait]
 impl<H: MessageHandler> BatchHandler for PerMessage<H> {
     async fn handle(&self, batch: &Batch, slot: &SlotContext) -> Result<Done, HandlerError> {
-        let mut waiting = lanes(&batch.messages).into_iter();
+        let mut waiting = sequences(&batch.messages).into_iter();
         let mut running = JoinSet::new();
         let mut failure = None;
         loop {
             while failure.is_none() && running.len() < self.concurrency {
-                let Some(lane) = waiting.next() else { break };
-                running.spawn(run(self.handler.clone(), lane, slot.clone()));
+                let Some(sequence) = waiting.next() else { break };
+                running.spawn(run(self.handler.clone(), sequence, slot.clone()));
             }
             // Cancel, then join: what has begun is waited for, also after a failure.
             match running.join_next().await {
@@ -47,8 +47,12 @@ impl<H: MessageHandler> BatchHandler for PerMessage<H> {
     }
 }
 
-async fn run<H: MessageHandler>(handler: Arc<H>, lane: Vec<Message>, slot: SlotContext) -> Result<(), HandlerError> {
-    for message in lane {
+async fn run<H: MessageHandler>(
+    handler: Arc<H>,
+    sequence: Vec<Message>,
+    slot: SlotContext,
+) -> Result<(), HandlerError> {
+    for message in sequence {
         if slot.cancelled.is_cancelled() {
             return Err("the slot was lost before the message was begun".into());
         }
@@ -57,21 +61,21 @@ async fn run<H: MessageHandler>(handler: Arc<H>, lane: Vec<Message>, slot: SlotC
     Ok(())
 }
 
-/// The messages by key, in the order in which the keys first appear, each in message order; one lane a message without key.
-fn lanes(messages: &[Message]) -> Vec<Vec<Message>> {
-    let mut lanes: Vec<Vec<Message>> = Vec::new();
+/// The messages by key, in the order in which the keys first appear, each in message order; one sequence a message without key.
+fn sequences(messages: &[Message]) -> Vec<Vec<Message>> {
+    let mut sequences: Vec<Vec<Message>> = Vec::new();
     let mut of_key: HashMap<&Key, usize> = HashMap::new();
     for message in messages {
-        let lane = match &message.key {
-            Some(key) => *of_key.entry(key).or_insert(lanes.len()),
-            None => lanes.len(),
+        let index = match &message.key {
+            Some(key) => *of_key.entry(key).or_insert(sequences.len()),
+            None => sequences.len(),
         };
-        if lane == lanes.len() {
-            lanes.push(Vec::new());
+        if index == sequences.len() {
+            sequences.push(Vec::new());
         }
-        lanes[lane].push(message.clone());
+        sequences[index].push(message.clone());
     }
-    lanes
+    sequences
 }
 
 #[cfg(test)]
@@ -105,7 +109,7 @@ mod tests {
     fn slot() -> SlotContext {
         let path = ConsumerPath::new("q", "c").unwrap();
         let token = SlotToken { path, slot: SlotIndex::new(0).unwrap(), epoch: Epoch::new(1).unwrap() };
-        SlotContext { token, cancelled: CancellationToken::new() }
+        SlotContext { token, cancelled: CancellationToken::new(), deadline: std::sync::Weak::new() }
     }
 
     /// Records what runs, and fails when two of one key run at once.
@@ -151,9 +155,9 @@ mod tests {
         let handler = PerMessage::new(recorder.clone(), 3);
         assert_eq!(handler.handle(&batch(messages), &slot()).await.unwrap(), Done::Ack);
         let finished = recorder.finished.lock().unwrap().clone();
-        for lane in [vec![1, 3, 6], vec![2, 5], vec![4]] {
-            let order: Vec<_> = finished.iter().copied().filter(|id| lane.contains(id)).collect();
-            assert_eq!(order, lane);
+        for sequence in [vec![1, 3, 6], vec![2, 5], vec![4]] {
+            let order: Vec<_> = finished.iter().copied().filter(|id| sequence.contains(id)).collect();
+            assert_eq!(order, sequence);
         }
         assert_eq!(*recorder.at_once.lock().unwrap(), 3);
     }

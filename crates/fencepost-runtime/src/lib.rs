@@ -3,6 +3,7 @@
 //! Nothing here names an engine or speaks SQL, and nothing here makes anything correct: epochs do, in the store. What this
 //! crate adds is that owners know early when to stop, share slots fairly, and give them back cleanly.
 
+mod activity;
 mod deadline;
 mod event;
 mod handler;
@@ -16,6 +17,8 @@ mod signal;
 mod slot;
 mod worker;
 
+/// What handlers are written with, so that they need no dependency of their own for it.
+pub use async_trait::async_trait;
 pub use deadline::{DeadlineWatcher, Watched};
 pub use event::{Event, LossCause, Observer, Silent};
 pub use handler::{BatchHandler, Done, HandlerError, MessageHandler, SlotContext};

@@ -68,6 +68,7 @@ async fn first<A: Future>(under_way: &mut Vec<Pin<Box<A>>>) -> A::Output {
     .await
 }
 
-fn late() -> Error {
+/// The error of a renewal that was not answered in time.
+pub(crate) fn late() -> Error {
     Error::new(Kind::Unavailable, "cannot renew in time: the store has not answered yet").coded("renewal_timeout")
 }

@@ -62,7 +62,8 @@ impl WorkerSettings {
         self
     }
 
-    /// Sets how long an idle slot waits for a wake-up before it looks anyway; at least 10 ms.
+    /// Sets how long an idle slot, and a worker that gave its idle slots back, waits for a wake-up before it looks anyway; at least
+    /// 10 ms.
     #[must_use]
     pub fn poll(mut self, poll: Duration) -> Self {
         self.poll = poll.max(Duration::from_millis(10));
@@ -70,7 +71,7 @@ impl WorkerSettings {
     }
 
     /// Sets how long a batch in hand may take when the worker is stopped, before it is handed back. The handler is told when three
-    /// quarters of it are over.
+    /// quarters of it are over. A handler whose slot is lost or past its deadline gets the margin to end, if that is less.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;

@@ -5,7 +5,7 @@ use std::io;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// A token that fires at the first SIGTERM or SIGINT. A second one ends the process at once with status 130, for people who
+/// A token that fires at the first SIGTERM or SIGINT. A second signal ends the process at once with status 130, for people who
 /// do not want to wait for the drain.
 ///
 /// # Errors
@@ -18,16 +18,16 @@ pub fn stop_on_signals() -> io::Result<CancellationToken> {
     let stop = CancellationToken::new();
     let fired = stop.clone();
     tokio::spawn(async move {
-        for _ in 0..2 {
+        let mut signalled = async || {
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
             }
-            if fired.is_cancelled() {
-                std::process::exit(130);
-            }
-            fired.cancel();
-        }
+        };
+        signalled().await;
+        fired.cancel();
+        signalled().await;
+        std::process::exit(130);
     });
     Ok(stop)
 }

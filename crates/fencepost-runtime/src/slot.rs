@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use fencepost_core::{Batch, BatchId, Error, Kind, Release, Result, SlotGrant, Store, Topic};
+use fencepost_core::{Batch, BatchId, Error, Kind, Release, Result, Store, Topic};
 use tokio::task::AbortHandle;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::event::{Event, LossCause, Observer};
+use crate::activity::Activity;
+use crate::event::{Event, LossCause, Witness};
 use crate::handler::{BatchHandler, Done, HandlerError, SlotContext};
 use crate::keeper::Keeper;
 use crate::settings::WorkerSettings;
@@ -20,8 +20,8 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_
 /// The part of the grace period of a stop that comes after the handler was told: a quarter.
 const LAST_PART: u32 = 4;
 
-/// How long a call on the store may take at least.
-const BOUND: Duration = Duration::from_secs(5);
+/// How long a call on the store may take: the renewals' interval, within these.
+const BOUND: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(10));
 
 /// How long a handler that was aborted is waited for; one that never awaits cannot be ended.
 const LAST_WAIT: Duration = Duration::from_millis(100);
@@ -30,26 +30,32 @@ const LAST_WAIT: Duration = Duration::from_millis(100);
 pub(crate) struct Crew {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) handler: Arc<dyn BatchHandler>,
-    pub(crate) observer: Arc<dyn Observer>,
+    pub(crate) observer: Witness,
     pub(crate) settings: WorkerSettings,
     pub(crate) keeper: Keeper,
     /// Fires when the worker stops: finish what is in hand, then give back.
     pub(crate) stop: CancellationToken,
+    pub(crate) activity: Activity,
     pub(crate) tally: Tally,
 }
 
 impl Crew {
-    /// A call on the store, which gets as long as the renewals' interval: one that hangs must not keep the worker from stopping.
+    /// A call on the store within a bound: one that hangs must not keep the worker from stopping. The answer that the store was
+    /// closed stops it.
     pub(crate) async fn bounded<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
-        let bound = self.settings.interval().max(BOUND);
-        tokio::time::timeout(bound, call).await.unwrap_or_else(|late| {
+        let bound = self.settings.interval().clamp(BOUND.0, BOUND.1);
+        let answer = tokio::time::timeout(bound, call).await.unwrap_or_else(|late| {
             Err(Error::new(
                 Kind::UnknownOutcome,
                 "cannot tell whether the call happened: the store did not answer in time",
             )
             .coded("call_timeout")
             .caused_by(late))
-        })
+        });
+        if answer.as_ref().is_err_and(|error| error.code() == "store_closed") {
+            self.stop.cancel();
+        }
+        answer
     }
 }
 
@@ -66,29 +72,24 @@ pub(crate) struct Tally {
 pub(crate) enum Ended {
     /// Given back, between batches or with the batch.
     GaveBack,
-    /// Given back because nothing came for a long time.
-    Idle,
     /// Lost.
     Lost,
 }
 
 /// Runs one slot from its grant to its end. `give_back` asks for it between batches.
-pub(crate) async fn run(
-    crew: Arc<Crew>,
-    grant: SlotGrant,
-    cancelled: CancellationToken,
-    give_back: CancellationToken,
-) -> Ended {
-    let slot = Slot { context: SlotContext { token: grant.token, cancelled }, crew, give_back };
+pub(crate) async fn run(crew: Arc<Crew>, context: SlotContext, give_back: CancellationToken) -> Ended {
+    let slot = Slot { crew, context, give_back };
     // Dropped at any await, the loop takes its handler along.
     let _over = slot.context.cancelled.clone().drop_guard();
+    let kept = KeptSlot(&slot);
     let ended = slot.work().await;
+    // ORDER: let go before it is given back, so that a heartbeat in between does not find it lost.
+    drop(kept);
     let ended = match ended {
-        End::Between(ended) => slot.release(ended).await,
+        End::Between => slot.release().await,
         End::WithBatch => slot.abandon().await,
         End::Lost => Ended::Lost,
     };
-    slot.crew.keeper.let_go(slot.context.token.slot, slot.context.token.epoch);
     if ended == Ended::Lost {
         slot.crew.tally.lost.fetch_add(1, Ordering::Relaxed);
     }
@@ -101,8 +102,18 @@ struct Slot {
     give_back: CancellationToken,
 }
 
+/// A slot that is renewed until this is dropped, also by a panic of its loop.
+struct KeptSlot<'a>(&'a Slot);
+
+impl Drop for KeptSlot<'_> {
+    fn drop(&mut self) {
+        let Slot { crew, context, .. } = self.0;
+        crew.keeper.let_go(context.token.slot, context.token.epoch);
+    }
+}
+
 /// Ends a task when it is dropped.
-struct Leash(AbortHandle);
+pub(crate) struct Leash(pub(crate) AbortHandle);
 
 impl Drop for Leash {
     fn drop(&mut self) {
@@ -111,7 +122,7 @@ impl Drop for Leash {
 }
 
 enum End {
-    Between(Ended),
+    Between,
     WithBatch,
     Lost,
 }
@@ -128,23 +139,17 @@ impl Slot {
         let Slot { crew, context, give_back } = self;
         let mut wakes = crew.store.wakes(&Topic::Messages(context.token.path.queue.clone()));
         let mut pause = PAUSE.0;
-        let mut idle_since = Instant::now();
-        let idle_bound = crew.settings.ttl.get() * 3;
         loop {
             if context.cancelled.is_cancelled() || give_back.is_cancelled() || crew.stop.is_cancelled() {
-                return End::Between(Ended::GaveBack);
+                return End::Between;
             }
             match crew.bounded(crew.store.receive(&context.token, crew.settings.max)).await {
-                Ok(Some(batch)) => {
-                    match self.handle(batch).await {
-                        Handled::Acked => pause = PAUSE.0,
-                        Handled::Failed => pause = self.rest(pause).await,
-                        Handled::Stopped => return End::WithBatch,
-                        Handled::Lost => return End::Lost,
-                    }
-                    idle_since = Instant::now();
-                }
-                Ok(None) if idle_since.elapsed() >= idle_bound => return End::Between(Ended::Idle),
+                Ok(Some(batch)) => match self.handle(batch).await {
+                    Handled::Acked => pause = PAUSE.0,
+                    Handled::Failed => pause = self.rest(pause).await,
+                    Handled::Stopped => return End::WithBatch,
+                    Handled::Lost => return End::Lost,
+                },
                 Ok(None) => {
                     let woken = async {
                         if wakes.woken().await.is_err() {
@@ -172,6 +177,7 @@ impl Slot {
         let Slot { crew, context, .. } = self;
         let (slot, epoch, id) = (context.token.slot, context.token.epoch, batch.id);
         let messages = batch.messages.len();
+        let _in_hand = crew.activity.begin();
         crew.observer.observe(&Event::Received { slot, epoch, batch: id, messages, deliveries: batch.deliveries });
 
         let (handler, handed) = (crew.handler.clone(), context.clone());
@@ -201,7 +207,8 @@ impl Slot {
         match result {
             Ok(done) => self.ack(id, done, messages).await,
             Err(error) => {
-                if error.downcast_ref::<Error>().is_some_and(|refusal| self.is_loss(refusal)) {
+                if let Some(refusal) = error.downcast_ref().filter(|refusal| self.refuses_this_grant(refusal)) {
+                    self.tell_lost(refusal);
                     return Handled::Lost;
                 }
                 crew.observer.observe(&Event::HandlerFailed { slot, batch: id, error: &error });
@@ -238,12 +245,12 @@ impl Slot {
     }
 
     /// Waits until a handler has to be told to stop: its slot is lost or past its deadline, or the worker's grace period is nearly
-    /// over. Returns how long it may take to end then.
+    /// over. Returns how long it may take to end then; the margin of a deadline is the time for that.
     async fn must_end(&self) -> Duration {
-        let grace = self.crew.settings.grace;
+        let (grace, margin) = (self.crew.settings.grace, self.crew.settings.margin);
         let last = grace / LAST_PART;
         tokio::select! {
-            () = self.context.cancelled.cancelled() => grace,
+            () = self.context.cancelled.cancelled() => margin.min(grace),
             () = async {
                 self.crew.stop.cancelled().await;
                 tokio::time::sleep(grace - last).await;
@@ -268,24 +275,39 @@ impl Slot {
         (pause * 2).min(PAUSE.1)
     }
 
-    /// Whether an error means that the slot is not this owner's any more; tells the observer then.
+    /// Whether the error of a call by the worker itself means that the slot is not this owner's any more; tells it then.
     fn is_loss(&self, error: &Error) -> bool {
         let lost = matches!(error.kind(), Kind::Fenced | Kind::NotFound);
         if lost {
-            let (slot, epoch) = (self.context.token.slot, self.context.token.epoch);
-            self.crew.observer.observe(&Event::Lost { slot, epoch, cause: LossCause::Refused(error) });
-            self.context.cancelled.cancel();
+            self.tell_lost(error);
         }
         lost
     }
 
-    async fn release(&self, ended: Ended) -> Ended {
+    /// Whether an error that a handler returned refused the epoch of this very grant. Handlers make calls on other slots, queues
+    /// and leases too, and what these answer says nothing of this one.
+    fn refuses_this_grant(&self, error: &Error) -> bool {
+        let token = &self.context.token;
+        let is = |fact, value: String| error.fact(fact) == Some(value.as_str());
+        error.kind() == Kind::Fenced
+            && is("consumer", token.path.to_string())
+            && is("slot", token.slot.to_string())
+            && is("presented_epoch", token.epoch.to_string())
+    }
+
+    fn tell_lost(&self, refusal: &Error) {
+        let (slot, epoch) = (self.context.token.slot, self.context.token.epoch);
+        self.crew.observer.observe(&Event::Lost { slot, epoch, cause: LossCause::Refused(refusal) });
+        self.context.cancelled.cancel();
+    }
+
+    async fn release(&self) -> Ended {
         let Slot { crew, context, .. } = self;
         let (slot, epoch) = (context.token.slot, context.token.epoch);
         match crew.bounded(crew.store.release_slot(&context.token)).await {
             Ok(Release::Released) => {
                 crew.observer.observe(&Event::Released { slot, epoch });
-                ended
+                Ended::GaveBack
             }
             Ok(Release::NotHeld) => Ended::Lost,
             // Inherited and never received: the batch goes to the next claimant at once.
@@ -293,7 +315,7 @@ impl Slot {
             Err(error) => {
                 // It expires by itself.
                 crew.observer.observe(&Event::CallFailed { error: &error });
-                ended
+                Ended::GaveBack
             }
         }
     }

@@ -10,15 +10,23 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::event::{Event, Observer, Silent};
+use crate::activity::Activity;
+use crate::event::{Event, Observer, Silent, Witness};
 use crate::handler::BatchHandler;
 use crate::keeper::Keeper;
+use crate::renewal::late;
 use crate::settings::WorkerSettings;
 use crate::share;
-use crate::slot::{self, Crew, Ended, Tally};
+use crate::slot::{self, Crew, Ended, Leash, Tally};
 
 /// How often a worker with room looks for slots to claim: what bounds a takeover after an owner's expiry.
 const CLAIMS: Duration = Duration::from_millis(150);
+
+/// How many TTLs a worker keeps slots for which nothing comes.
+const IDLE: u32 = 3;
+
+/// How long joining may take: one TTL, within these.
+const JOIN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(30));
 
 /// How often a worker that has acked something removes consumed storage.
 const MAINTENANCE: Duration = Duration::from_millis(500);
@@ -32,7 +40,7 @@ const MAINTENANCE: Duration = Duration::from_millis(500);
 ///
 /// struct Print;
 ///
-/// #[async_trait::async_trait]
+/// #[async_trait]
 /// impl MessageHandler for Print {
 ///     async fn handle(&self, message: &Message, _slot: &SlotContext) -> Result<(), HandlerError> {
 ///         println!("{} {:?}", message.id, message.payload);
@@ -59,7 +67,7 @@ const MAINTENANCE: Duration = Duration::from_millis(500);
 pub struct Worker {
     store: Arc<dyn Store>,
     handler: Arc<dyn BatchHandler>,
-    observer: Arc<dyn Observer>,
+    observer: Witness,
     settings: WorkerSettings,
     keeper: Keeper,
     pulse: Pulse,
@@ -80,7 +88,7 @@ impl Worker {
     /// Joins the consumer as a member. No slot is claimed yet.
     ///
     /// # Errors
-    /// `not_found` when the consumer does not exist; `unavailable`.
+    /// `not_found` when the consumer does not exist; `unavailable`, with code `renewal_timeout` when the store does not answer.
     pub async fn join(store: Arc<dyn Store>, settings: WorkerSettings, handler: impl BatchHandler) -> Result<Self> {
         Self::join_observed(store, settings, handler, Silent).await
     }
@@ -95,19 +103,23 @@ impl Worker {
         handler: impl BatchHandler,
         observer: impl Observer,
     ) -> Result<Self> {
-        let observer: Arc<dyn Observer> = Arc::new(observer);
+        let observer = Witness::new(observer);
         let clock: Arc<dyn Clock> = Arc::new(HostClock);
         let keeper = Keeper::new(store.clone(), clock, observer.clone(), settings.clone())?;
-        let pulse = keeper.beat().await?;
+        let bound = settings.ttl.get().clamp(JOIN.0, JOIN.1);
+        let pulse = tokio::time::timeout(bound, keeper.beat()).await.unwrap_or_else(|_| Err(late()))?;
         Ok(Self { store, handler: Arc::new(handler), observer, settings, keeper, pulse })
     }
 
     /// Works until `stop` fires, then drains: claims nothing more, finishes the batches in hand or hands them back within the
-    /// grace period, releases the slots and leaves. A clean stop spends no attempt and counts no crash.
+    /// grace period, releases the slots and leaves. A clean stop spends no attempt and counts no crash. It stops by itself when the
+    /// store was closed.
     pub async fn run(self, stop: CancellationToken) -> Report {
         let Worker { store, handler, observer, settings, keeper, pulse } = self;
-        let crew =
-            Arc::new(Crew { store, handler, observer, settings, keeper, stop: stop.clone(), tally: Tally::default() });
+        // A child: what stops this worker alone must not stop what else the caller stops by it.
+        let stop = stop.child_token();
+        let (activity, tally) = (Activity::new(), Tally::default());
+        let crew = Arc::new(Crew { store, handler, observer, settings, keeper, stop, activity, tally });
         let ended = CancellationToken::new();
         let keeping = tokio::spawn({
             let (crew, ended) = (crew.clone(), ended.clone());
@@ -141,21 +153,12 @@ struct Foreman {
     not_before: Instant,
     /// What wakes a worker that gave its slots back because nothing came.
     dormant: Option<WakeReceiver>,
-    maintained: (Instant, u64),
 }
 
 impl Foreman {
     fn new(crew: Arc<Crew>, pulse: Pulse) -> Self {
-        let now = Instant::now();
-        Self {
-            crew,
-            pulse,
-            running: JoinSet::new(),
-            wishes: HashMap::new(),
-            not_before: now,
-            dormant: None,
-            maintained: (now, 0),
-        }
+        let (running, wishes) = (JoinSet::new(), HashMap::new());
+        Self { crew, pulse, running, wishes, not_before: Instant::now(), dormant: None }
     }
 
     async fn run(&mut self) {
@@ -164,6 +167,8 @@ impl Foreman {
         let mut slot_wakes = crew.store.wakes(&Topic::Slots(path.clone()));
         let mut pulses = crew.keeper.pulses();
         let mut open = true;
+        // A task of its own: claiming and giving back do not wait for it.
+        let maintaining = Leash(tokio::spawn(maintain(crew.clone())).abort_handle());
         while !crew.stop.is_cancelled() {
             self.claim().await;
             let has_room = self.room() > 0;
@@ -171,7 +176,10 @@ impl Foreman {
                 () = crew.stop.cancelled() => {}
                 Some(ended) = self.running.join_next_with_id() => self.ended(ended),
                 woken = slot_wakes.woken(), if open && has_room => open = woken.is_ok(),
-                Ok(()) = woken(&mut self.dormant), if open => self.not_before = Instant::now(),
+                Ok(()) = woken(&mut self.dormant), if open => {
+                    self.dormant = None;
+                    self.not_before = Instant::now();
+                }
                 changed = pulses.changed() => {
                     if changed.is_ok() && let Some(pulse) = pulses.borrow_and_update().clone() {
                         self.pulse = pulse;
@@ -180,8 +188,9 @@ impl Foreman {
                 }
                 () = tokio::time::sleep(CLAIMS) => {}
             }
-            self.maintain().await;
+            self.rest_when_idle();
         }
+        drop(maintaining);
         while let Some(ended) = self.running.join_next_with_id().await {
             self.ended(ended);
         }
@@ -203,7 +212,7 @@ impl Foreman {
             Ok(members) => self.pulse.workers = (members.len() as u32).max(1),
             Err(error) => return crew.observer.observe(&Event::CallFailed { error: &error }),
         }
-        while self.room() > 0 {
+        while self.room() > 0 && !crew.stop.is_cancelled() {
             let Ok(nonce) = Nonce::random() else { return };
             let request = ClaimSlot::new(crew.settings.path.clone(), crew.settings.name.clone())
                 .ttl(crew.settings.ttl)
@@ -218,10 +227,11 @@ impl Foreman {
             match answer {
                 Ok(Some(grant)) => {
                     let (slot, epoch) = (grant.token.slot, grant.token.epoch);
+                    let context = crew.keeper.keep(grant.token, deadline);
                     crew.observer.observe(&Event::Claimed { slot, epoch, origin: grant.origin, batch: grant.batch });
-                    let cancelled = crew.keeper.keep(slot, epoch, deadline);
+                    crew.activity.restart();
                     let give_back = CancellationToken::new();
-                    let task = self.running.spawn(slot::run(crew.clone(), grant, cancelled, give_back.clone()));
+                    let task = self.running.spawn(slot::run(crew.clone(), context, give_back.clone()));
                     self.wishes.insert(task.id(), give_back);
                     self.dormant = None;
                 }
@@ -233,7 +243,7 @@ impl Foreman {
 
     /// Asks one slot back, between batches, when this worker has too many and a live one too few.
     fn give_back(&mut self) {
-        let held = self.wishes.len() as u32;
+        let held = self.wishes.values().filter(|wish| !wish.is_cancelled()).count() as u32;
         let Pulse { workers, fewest, slots, .. } = &self.pulse;
         if !share::gives_back(held, *fewest, u32::from(slots.get()), *workers) {
             return;
@@ -254,25 +264,36 @@ impl Foreman {
             }
         };
         self.wishes.remove(&id);
-        if matches!(ended, Ok((_, Ended::Idle))) {
-            // Left for workers that have something to do, until a message or one TTL has come.
-            let crew = &self.crew;
-            self.not_before = Instant::now() + crew.settings.ttl.get();
-            self.dormant = Some(crew.store.wakes(&Topic::Messages(crew.settings.path.queue.clone())));
-        }
     }
 
-    /// Removes consumed storage from time to time, when this worker has acked something since.
-    async fn maintain(&mut self) {
-        let acked = self.crew.tally.batches.load(Ordering::Relaxed);
-        if acked == self.maintained.1 || self.maintained.0.elapsed() < MAINTENANCE {
+    /// Asks all slots back when nothing has come for any of them for long, until a message comes or it is time to poll.
+    fn rest_when_idle(&mut self) {
+        let settings = &self.crew.settings;
+        let asked = self.wishes.values().all(CancellationToken::is_cancelled);
+        if asked || self.crew.activity.idle() < settings.ttl.get() * IDLE {
             return;
         }
-        let crew = &self.crew;
-        if let Err(error) = crew.bounded(crew.store.maintain(Some(&crew.settings.path.queue))).await {
-            self.crew.observer.observe(&Event::CallFailed { error: &error });
+        // ORDER: registered before the slots are asked back, so that a message that comes meanwhile is heard.
+        self.dormant = Some(self.crew.store.wakes(&Topic::Messages(settings.path.queue.clone())));
+        self.not_before = Instant::now() + settings.poll;
+        self.wishes.values().for_each(CancellationToken::cancel);
+    }
+}
+
+/// Removes consumed storage from time to time, when this worker has acked something since. It may take its time: there is no
+/// second one meanwhile, and nobody waits for it.
+async fn maintain(crew: Arc<Crew>) {
+    let mut maintained = 0;
+    loop {
+        tokio::time::sleep(MAINTENANCE).await;
+        let acked = crew.tally.batches.load(Ordering::Relaxed);
+        if acked == maintained {
+            continue;
         }
-        self.maintained = (Instant::now(), acked);
+        maintained = acked;
+        if let Err(error) = crew.store.maintain(Some(&crew.settings.path.queue)).await {
+            crew.observer.observe(&Event::CallFailed { error: &error });
+        }
     }
 }
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencepost_core::{AcquireLease, Acquired, HolderName, LeaseName, Leases, Release, Store};
+use fencepost_core::{AcquireLease, Acquired, Error, HolderName, Kind, LeaseName, Leases, Nonce, Release, Store};
 use fencepost_runtime::KeptLease;
 
 use crate::spy::Hangs;
-use crate::stage::{Stage, TTL, pass, ttl};
+use crate::stage::{PATIENCE, Stage, TTL, pass, ttl};
 
 fn request(time: Duration) -> AcquireLease {
     AcquireLease::new(LeaseName::new("leader").unwrap(), HolderName::new("h").unwrap()).ttl(ttl(time))
@@ -38,10 +38,75 @@ async fn a_lease_that_is_dropped_is_renewed_no_more() {
     assert!(matches!(stage.store.acquire_lease(&request(TTL)).await.unwrap(), Acquired::Granted { .. }));
 }
 
+/// Whoever believes in it is told, before the store is: renewals ended, and with them the only other cause to stop.
+#[tokio::test(start_paused = true)]
+async fn the_token_of_a_lease_fires_when_it_is_dropped_or_released() {
+    let stage = Stage::new(1).await;
+    let lease = keep(&stage, TTL).await.unwrap();
+    let lost = lease.lost().clone();
+    drop(lease);
+    assert!(lost.is_cancelled());
+
+    pass(TTL).await;
+    let lease = keep(&stage, TTL).await.unwrap();
+    let lost = lease.lost().clone();
+    stage.store.hang(Hangs::Everything);
+    let releasing = tokio::spawn(lease.release());
+    tokio::time::timeout(PATIENCE, lost.cancelled()).await.expect("it fires while the release is under way");
+    stage.store.hang(Hangs::Nothing);
+    assert_eq!(releasing.await.unwrap().unwrap(), Release::Released);
+}
+
+/// Of the stored grant only a part of the first call's TTL is left.
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_is_taken_up_by_its_nonce_is_renewed_at_once() {
+    let stage = Stage::new(1).await;
+    let nonce = Nonce::random().unwrap();
+    let first = stage.store.acquire_lease(&request(TTL).nonce(nonce.clone())).await.unwrap();
+    let Acquired::Granted { token, .. } = first else { panic!("it was free: {first:?}") };
+    pass(TTL * 3 / 4).await;
+    let again = request(TTL * 2).nonce(nonce);
+    let lease = KeptLease::acquire(stage.store.clone(), &again).await.unwrap().unwrap();
+    assert_eq!(lease.token(), &token);
+    let status = stage.store.lease_status().await.unwrap().remove(0);
+    let left = status.state.holding.unwrap().expires_at.since(stage.store.now().await.unwrap());
+    assert_eq!(left, TTL * 2);
+    assert!(lease.time_left() <= left && lease.time_left() > TTL, "{:?}", lease.time_left());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_is_lost_while_it_is_taken_up_is_its_heirs() {
+    let stage = Stage::new(1).await;
+    let again = request(TTL).nonce(Nonce::random().unwrap());
+    stage.store.acquire_lease(&again).await.unwrap();
+    stage.store.hang(Hangs::Renewals);
+    let taking_up = tokio::spawn({
+        let (store, again) = (stage.store.clone(), again.clone());
+        async move { KeptLease::acquire(store, &again).await }
+    });
+    pass(TTL).await;
+    let heir = stage.store.acquire_lease(&request(TTL)).await.unwrap();
+    let Acquired::Granted { token: heir, .. } = heir else { panic!("its ttl has passed: {heir:?}") };
+    stage.store.hang(Hangs::Nothing);
+    let held = taking_up.await.unwrap().unwrap().expect_err("it was lost");
+    let Acquired::Held { epoch, .. } = held else { panic!("somebody else holds it: {held:?}") };
+    assert_eq!(epoch, heir.epoch);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acquire_that_may_have_happened_is_asked_for_again() {
+    let stage = Stage::new(1).await;
+    *stage.store.instead_of_acquired.lock().unwrap() = Some(Error::new(Kind::UnknownOutcome, "as asked"));
+    let lease = keep(&stage, TTL).await.expect("the grant is its own");
+    assert_eq!(stage.store.calls("acquire_lease"), 2);
+    assert_eq!(lease.release().await.unwrap(), Release::Released);
+}
+
 #[tokio::test(start_paused = true)]
 async fn only_a_renewal_that_says_so_is_a_loss() {
     let stage = Stage::new(1).await;
     let lease = keep(&stage, TTL).await.unwrap();
+    assert!(lease.time_left() > TTL / 2 && lease.time_left() <= TTL * 9 / 10, "{:?}", lease.time_left());
     stage.store.hang(Hangs::Renewals);
     pass(TTL / 2).await;
     stage.store.hang(Hangs::Nothing);
@@ -54,6 +119,7 @@ async fn only_a_renewal_that_says_so_is_a_loss() {
     assert!(matches!(taken, Acquired::Granted { .. }));
     stage.store.hang(Hangs::Nothing);
     lease.lost().cancelled().await;
+    assert_eq!(lease.time_left(), Duration::ZERO);
     assert_eq!(lease.release().await.unwrap(), Release::NotHeld);
 }
 

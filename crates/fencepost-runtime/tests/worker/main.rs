@@ -7,6 +7,7 @@ mod deadlines;
 mod failing;
 mod leases;
 mod leaving;
+mod maintaining;
 mod shares;
 mod spy;
 mod stage;

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use fencepost_core::Slots;
+use fencepost_core::{Key, NewMessage, Queues, Slots, Topic};
+use fencepost_runtime::Done;
 
-use crate::stage::{PATIENCE, Running, Stage, TTL, nothing_to_do, pass, settings, ttl};
+use crate::stage::{PATIENCE, Running, Stage, TTL, next, nothing_to_do, pass, path, settings, shows, ttl};
 
 /// Waits until every worker holds so many slots that the shares, sorted, are these.
 async fn settle(workers: &[&Running], shares: &[usize]) {
@@ -134,4 +135,76 @@ async fn an_idle_worker_gives_its_slots_back_and_comes_again() {
     tokio::time::timeout(TTL * 3, waiting).await.expect("it comes again");
     assert_eq!(worker.stop().await.messages, 4);
     assert!(stage.store.slot_status(None).await.unwrap().iter().all(|slot| slot.state.batch.is_none()));
+}
+
+/// One busy slot is work enough: the others are not given back, only to be claimed again.
+#[tokio::test(start_paused = true)]
+async fn a_worker_with_one_busy_slot_keeps_the_idle_ones() {
+    let stage = Stage::new(2).await;
+    let worker = stage.start(settings("w1"), nothing_to_do()).await;
+    settle(&[&worker], &[2]).await;
+    for _ in 0..10 {
+        let message = NewMessage::new("x").unwrap().key(Key::new("always the same").unwrap());
+        stage.store.send(&path().queue, message).await.unwrap();
+        pass(TTL).await;
+    }
+    assert_eq!((worker.diary.count("acked"), worker.diary.count("released")), (10, 0), "{:?}", worker.diary.lines());
+    worker.stop().await;
+}
+
+/// A batch that takes long is not idleness.
+#[tokio::test(start_paused = true)]
+async fn a_worker_with_a_long_batch_keeps_the_idle_slots() {
+    let stage = Stage::new(2).await;
+    stage.send(1).await;
+    let (handler, mut shown) = shows();
+    let worker = stage.start(settings("w1"), handler).await;
+    let long = next(&mut shown).await;
+    pass(TTL * 5).await;
+    assert_eq!((worker.diary.held(), worker.diary.count("released")), (2, 0), "{:?}", worker.diary.lines());
+    long.answer.send(Ok(Done::Ack)).unwrap();
+    worker.stop().await;
+}
+
+/// It looks again when it is time to poll, and at once when a message comes, also while its slots are being given back.
+#[tokio::test(start_paused = true)]
+async fn an_idle_worker_comes_again_by_a_message_or_by_polling() {
+    const POLL: Duration = Duration::from_secs(90);
+    let stage = Stage::new(2).await;
+    let worker = stage.start(settings("w1").poll(POLL), nothing_to_do()).await;
+    settle(&[&worker], &[2]).await;
+    worker.diary.until(|diary| diary.count("released") == 2).await;
+    let since = tokio::time::Instant::now();
+    worker.diary.until(|diary| diary.count("claimed") == 4).await;
+    let took = since.elapsed();
+    assert!((POLL - Duration::from_secs(1)..POLL + Duration::from_secs(1)).contains(&took), "{took:?}");
+
+    worker.diary.until(|diary| diary.count("released") > 2).await;
+    stage.store.sleepers.wake(&Topic::Messages(path().queue));
+    let since = tokio::time::Instant::now();
+    worker.diary.until(|diary| diary.count("claimed") == 6).await;
+    assert!(since.elapsed() < Duration::from_secs(1), "{:?}", since.elapsed());
+    worker.stop().await;
+}
+
+/// Slots that were asked back and are still at work are given back already, as far as shares are concerned.
+#[tokio::test(start_paused = true)]
+async fn a_worker_asks_no_more_slots_back_than_it_owes() {
+    let stage = Stage::new(4).await;
+    stage.send(4).await;
+    let (handler, mut shown) = shows();
+    let first = stage.start(settings("w1"), handler).await;
+    let mut at_work = Vec::new();
+    for _ in 0..4 {
+        at_work.push(next(&mut shown).await);
+    }
+    let second = stage.start(settings("w2"), nothing_to_do()).await;
+    pass(TTL * 2).await;
+    for shown in at_work {
+        shown.answer.send(Ok(Done::Ack)).unwrap();
+    }
+    settle(&[&first, &second], &[2, 2]).await;
+    assert_eq!(first.diary.count("released"), 2, "{:?}", first.diary.lines());
+    first.stop().await;
+    second.stop().await;
 }

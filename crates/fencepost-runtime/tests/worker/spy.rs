@@ -1,4 +1,4 @@
-//! The model engine, overheard: counts calls, lets them hang when told, and keeps the sleepers where a test sees them.
+//! The model engine, overheard: counts calls, lets them hang, fail or panic when told, and keeps the sleepers where a test sees them.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use fencepost_core::{
     AckReceived, AcquireLease, Acquired, Batch, BatchId, BatchSize, ClaimSlot, ConsumerPath, ConsumerStatus, Consumers,
-    CreateConsumer, Created, Dropped, Epoch, Forced, Heartbeat, LeaseName, LeaseStatus, LeaseToken, Leases,
+    CreateConsumer, Created, Dropped, Epoch, Error, Forced, Heartbeat, LeaseName, LeaseStatus, LeaseToken, Leases,
     MemberStatus, Members, MessageId, NewMessage, Nonce, Partitions, Pulse, QueueName, QueueStatus, Queues, Reason,
     Release, Renewal, Result, SlotGrant, SlotIndex, SlotStatus, SlotToken, Slots, Store, StoreInfo, Timestamp, Topic,
     Ttl, WakeHub, WakeReceiver, Wakeups,
@@ -20,6 +20,9 @@ pub enum Hangs {
     Nothing,
     Renewals,
     Everything,
+    Maintenance,
+    /// Slots are given back, but nobody is told.
+    AnswersOfReleases,
     /// Renewals take that long.
     RenewalsFor(Duration),
 }
@@ -28,13 +31,28 @@ pub struct Spy {
     store: MemStore,
     hangs: watch::Sender<Hangs>,
     calls: Mutex<Vec<&'static str>>,
+    panics: Mutex<Option<&'static str>>,
+    /// The answer of the next acquire of a lease, in place of the true one.
+    pub instead_of_acquired: Mutex<Option<Error>>,
     /// Who sleeps. Nobody is woken by it: workers poll.
     pub sleepers: WakeHub,
 }
 
 impl Spy {
     pub fn new(store: MemStore) -> Self {
-        Self { store, hangs: watch::channel(Hangs::Nothing).0, calls: Mutex::default(), sleepers: WakeHub::default() }
+        Self {
+            store,
+            hangs: watch::channel(Hangs::Nothing).0,
+            calls: Mutex::default(),
+            panics: Mutex::default(),
+            instead_of_acquired: Mutex::default(),
+            sleepers: WakeHub::default(),
+        }
+    }
+
+    /// Lets the next call of that name panic.
+    pub fn panic_in(&self, name: &'static str) {
+        *self.panics.lock().unwrap() = Some(name);
     }
 
     pub fn hang(&self, hangs: Hangs) {
@@ -48,6 +66,8 @@ impl Spy {
 
     async fn call(&self, name: &'static str) {
         self.calls.lock().unwrap().push(name);
+        let panics = self.panics.lock().unwrap().take_if(|panics| *panics == name).is_some();
+        assert!(!panics, "as asked");
         let renews = matches!(name, "heartbeat" | "renew_slot" | "renew_lease");
         let mut hangs = self.hangs.subscribe();
         let slow = *hangs.borrow();
@@ -57,11 +77,17 @@ impl Spy {
             tokio::time::sleep(time).await; // TIME: virtual time, nothing is waited for
         }
         let free = |hangs: &Hangs| match hangs {
-            Hangs::Nothing | Hangs::RenewalsFor(_) => true,
+            Hangs::Nothing | Hangs::RenewalsFor(_) | Hangs::AnswersOfReleases => true,
+            Hangs::Maintenance => name != "maintain",
             Hangs::Renewals => !renews,
             Hangs::Everything => false,
         };
         let _ = hangs.wait_for(free).await;
+    }
+
+    async fn released(&self, answer: Result<Release>) -> Result<Release> {
+        let _ = self.hangs.subscribe().wait_for(|hangs| *hangs != Hangs::AnswersOfReleases).await;
+        answer
     }
 }
 
@@ -69,7 +95,8 @@ impl Spy {
 impl Leases for Spy {
     async fn acquire_lease(&self, request: &AcquireLease) -> Result<Acquired> {
         self.call("acquire_lease").await;
-        self.store.acquire_lease(request).await
+        let answer = self.store.acquire_lease(request).await;
+        self.instead_of_acquired.lock().unwrap().take().map_or(answer, Err)
     }
 
     async fn renew_lease(&self, token: &LeaseToken, ttl: Option<Ttl>) -> Result<Renewal> {
@@ -171,12 +198,12 @@ impl Slots for Spy {
 
     async fn release_slot(&self, token: &SlotToken) -> Result<Release> {
         self.call("release_slot").await;
-        self.store.release_slot(token).await
+        self.released(self.store.release_slot(token).await).await
     }
 
     async fn abandon_slot(&self, token: &SlotToken) -> Result<Release> {
         self.call("abandon_slot").await;
-        self.store.abandon_slot(token).await
+        self.released(self.store.abandon_slot(token).await).await
     }
 
     async fn force_release_slot(&self, path: &ConsumerPath, slot: SlotIndex, reason: &Reason) -> Result<Epoch> {

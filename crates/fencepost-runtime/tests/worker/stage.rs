@@ -238,6 +238,15 @@ impl Observer for Diary {
     }
 }
 
+/// An observer that does what it is told.
+pub struct Hears<F>(pub F);
+
+impl<F: Fn(&Event<'_>) + Send + Sync + 'static> Observer for Hears<F> {
+    fn observe(&self, event: &Event<'_>) {
+        (self.0)(event);
+    }
+}
+
 impl Diary {
     fn ends(&self, slot: SlotIndex, how: &str) -> String {
         self.0.held.lock().unwrap().remove(&slot);

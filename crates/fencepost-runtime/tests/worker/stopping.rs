@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use fencepost_core::{Consumers, Members};
-use fencepost_runtime::{Done, Report};
+use fencepost_core::{Consumers, Members, Store, Ttl};
+use fencepost_runtime::{CancellationToken, Done, Event, Report, Worker};
 
 use crate::spy::Hangs;
-use crate::stage::{Does, PATIENCE, Stage, next, nothing_to_do, pass, path, settings, shows};
+use crate::stage::{Does, Hears, PATIENCE, Stage, TTL, next, nothing_to_do, pass, path, settings, shows};
 
 #[tokio::test(start_paused = true)]
 async fn a_clean_stop_finishes_the_batch_in_hand_and_gives_everything_back() {
@@ -95,6 +95,7 @@ async fn a_handler_is_told_before_the_grace_period_is_over() {
     let since = tokio::time::Instant::now();
     shown.slot.cancelled.cancelled().await;
     assert!((Duration::from_secs(5)..Duration::from_secs(6)).contains(&since.elapsed()), "{:?}", since.elapsed());
+    assert_eq!(shown.slot.time_left(), Duration::ZERO, "nothing is to be begun");
     shown.answer.send(Err("told to stop".into())).unwrap();
     let (diary, _) = (worker.diary.clone(), worker.stop().await);
     assert_eq!(diary.count("abandoned"), 1);
@@ -145,6 +146,84 @@ async fn a_worker_stops_although_the_store_hangs() {
         assert!(since.elapsed() < Duration::from_secs(60), "{:?}", since.elapsed());
         assert!(diary.count("call failed") > 0, "{:?}", diary.lines());
     }
+}
+
+/// A TTL of a day is no reason to wait for hours.
+#[tokio::test(start_paused = true)]
+async fn a_worker_with_a_long_ttl_stops_as_soon_when_the_store_hangs() {
+    let stage = Stage::new(2).await;
+    let worker = stage.start(settings("w1").ttl(Ttl::MAX), nothing_to_do()).await;
+    worker.diary.until(|diary| diary.held() == 2).await;
+    stage.store.hang(Hangs::Everything);
+    let since = tokio::time::Instant::now();
+    worker.stop().await;
+    assert!(since.elapsed() < Duration::from_secs(60), "{:?}", since.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn joining_a_store_that_hangs_is_given_up() {
+    let stage = Stage::new(1).await;
+    stage.store.hang(Hangs::Everything);
+    for ttl in [Ttl::MIN, Ttl::MAX] {
+        let joining = Worker::join(stage.store.clone(), settings("w1").ttl(ttl), nothing_to_do());
+        let joined = tokio::time::timeout(PATIENCE, joining).await.expect("it has a bound");
+        assert_eq!(joined.err().map(|error| error.code()), Some("renewal_timeout"));
+    }
+}
+
+/// Nothing will ever come of it, so there is nothing to wait for.
+#[tokio::test(start_paused = true)]
+async fn a_worker_whose_store_was_closed_ends_by_itself() {
+    for busy in [false, true] {
+        let stage = Stage::new(2).await;
+        let (handler, mut shown) = shows();
+        let worker = stage.start(settings("w1"), handler).await;
+        worker.diary.until(|diary| diary.held() == 2).await;
+        let mut held = None;
+        if busy {
+            stage.send(1).await;
+            held = Some(next(&mut shown).await);
+        }
+        stage.store.close().await;
+        let report = tokio::time::timeout(TTL, worker.task).await.expect("it ends by itself").unwrap();
+        assert_eq!(report, Report::default());
+        assert!(!worker.stop.is_cancelled(), "the caller's token is the caller's");
+        drop(held);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_stopped_between_two_claims_makes_no_second_one() {
+    let stage = Stage::new(4).await;
+    let stop = CancellationToken::new();
+    let observer = Hears({
+        let stop = stop.clone();
+        move |event: &Event<'_>| {
+            if matches!(event, Event::Claimed { .. }) {
+                stop.cancel();
+            }
+        }
+    });
+    let worker = Worker::join_observed(stage.store.clone(), settings("w1"), nothing_to_do(), observer).await.unwrap();
+    worker.run(stop).await;
+    assert_eq!(stage.store.calls("claim"), 1);
+}
+
+/// A heartbeat between a release and its answer finds the slot free, which is what was asked for.
+#[tokio::test(start_paused = true)]
+async fn a_slot_that_is_being_given_back_is_not_lost() {
+    let stage = Stage::new(1).await;
+    let worker = stage.start(settings("w1"), nothing_to_do()).await;
+    worker.diary.until(|diary| diary.held() == 1).await;
+    stage.store.hang(Hangs::AnswersOfReleases);
+    let beats = stage.store.calls("heartbeat");
+    worker.stop.cancel();
+    pass(TTL / 3 + Duration::from_millis(500)).await;
+    assert!(stage.store.calls("heartbeat") > beats);
+    stage.store.hang(Hangs::Nothing);
+    let (diary, report) = (worker.diary.clone(), worker.stop().await);
+    assert_eq!(diary.lines(), ["claimed 0 fresh", "released 0"]);
+    assert_eq!(report, Report::default());
 }
 
 /// A consumer that is dropped under a worker: its calls answer `not_found`, its handler is told.
