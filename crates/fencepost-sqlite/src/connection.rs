@@ -88,12 +88,17 @@ pub(crate) fn use_write_ahead_log(connection: &Connection, bound: Duration) -> R
 pub(crate) fn check_path(path: &Path, create: bool) -> Result<()> {
     let shown = path.display();
     let Ok(found) = std::fs::metadata(path) else {
-        if !create {
-            return Err(Error::new(Kind::NotFound, format!("cannot open `{shown}`: there is no such store"))
-                .coded("no_store")
-                .hinted("`fencepost init` makes one, and so does opening it with `create(true)`"));
-        }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if !create {
+            let why = if folder.is_dir() {
+                "there is no such store".to_owned()
+            } else {
+                format!("the folder `{}` does not exist", folder.display())
+            };
+            return Err(Error::new(Kind::NotFound, format!("cannot open `{shown}`: {why}"))
+                .coded("no_store")
+                .hinted("`fencepost init` makes a store"));
+        }
         if !folder.is_dir() {
             return Err(Error::invalid(
                 format!("cannot make the store `{shown}`: the folder `{}` does not exist", folder.display()),

@@ -207,7 +207,7 @@ impl<'a> Stage<'a> {
                     }
                     if self.is_waiting_for_a_ttl(sent) && self.figures.busy.is_none() {
                         self.figures.busy = Some((started.elapsed(), self.committed));
-                        let what = format!("all else is handled; what is left stays closed for its ttl of {} s", TTL.as_secs());
+                        let what = format!("the rest is done; the slots of the killed and the paused open again after {} s", TTL.as_secs());
                         self.story.tell("demo", PLAIN, &what, json!({"event": "wait", "committed": self.committed}))?;
                     }
                 }
@@ -221,7 +221,8 @@ impl<'a> Stage<'a> {
             self.watch_the_stopped()?;
             if sent.is_some_and(|sent| self.committed >= sent) && self.is_settled() && self.lag().await? == 0 {
                 self.figures.elapsed = self.story.elapsed();
-                return Ok(());
+                let facts = json!({"event": "compare", "committed": self.committed});
+                return self.story.tell("demo", PLAIN, "all is handled; compares with a plain single pass", facts);
             }
         }
     }
@@ -232,8 +233,10 @@ impl<'a> Stage<'a> {
             .fates
             .iter()
             .filter_map(|fate| match fate {
-                Fate::Killed { slot, .. } | Fate::Stopping { slot, .. } | Fate::Stopped { slot, .. } => {
-                    self.loads.get(slot).copied()
+                Fate::Killed { slot, epoch } | Fate::Stopping { slot, epoch } | Fate::Stopped { slot, epoch } => {
+                    // Until somebody else is granted it.
+                    let still = self.owners.get(slot).is_some_and(|(owner, _)| owner == epoch);
+                    self.loads.get(slot).copied().filter(|_| still)
                 }
                 _ => None,
             })
@@ -320,18 +323,15 @@ impl<'a> Stage<'a> {
                 self.fates[worker] = Fate::Killed { slot, epoch };
                 self.figures.faults.0 += 1;
                 let what = format!(
-                    "is killed (SIGKILL) inside batch {batch} of slot {slot}, epoch {}: {handled} of {messages} handled, none acked",
+                    "is killed (SIGKILL) in batch {batch} of slot {slot}, epoch {}: {handled} of {messages} handled",
                     short(epoch)
                 );
                 self.story.tell(&name, FAULT, &what, facts)?;
             }
-            Word::Stopping { slot, epoch, batch, messages } => {
+            Word::Stopping { slot, epoch, batch, .. } => {
                 self.fates[worker] = Fate::Stopping { slot, epoch };
                 self.figures.faults.1 += 1;
-                let what = format!(
-                    "stops itself (SIGSTOP) inside batch {batch} of slot {slot}, epoch {}: {messages} messages",
-                    short(epoch)
-                );
+                let what = format!("stops itself (SIGSTOP) in batch {batch} of slot {slot}, epoch {}", short(epoch));
                 self.story.tell(&name, FAULT, &what, facts)?;
             }
             Word::Continued { slot, epoch, batch } => {
@@ -347,9 +347,10 @@ impl<'a> Stage<'a> {
                     self.fates[worker] = Fate::Refused;
                 }
                 let what = format!(
-                    "REFUSED: {call} of batch {batch} by epoch {}, slot {slot} has {}; all {messages} results rolled back",
+                    "REFUSED: {call} of batch {batch} by epoch {}, slot {slot} has {}; {} undone",
                     short(presented),
-                    current.parse().map_or(current, short)
+                    current.parse().map_or(current, short),
+                    self::messages(messages as u64)
                 );
                 self.story.tell(&name, REFUSED, &what, facts)?;
             }

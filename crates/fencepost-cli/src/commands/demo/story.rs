@@ -38,15 +38,17 @@ impl Story {
         let keys = expected.rows.keys().flatten().count() as u64;
         let location = store.info().location;
         let human = || {
+            let processes = if plan.workers == 1 { "1 process".into() } else { format!("{} processes", plan.workers) };
             format!(
-                "{} of {}, {} in column `{}`, for {} that share nothing but {location}.\n\
-                 Records of one key are handled in order, by whoever owns the key's slot. An owner has an epoch, and what it\n\
-                 writes is committed together with its ack, in one transaction, in which the epoch is checked.\n\n",
+                "{} of {}, {} in column `{}`.\n\
+                 {processes} handle them; all they share is {location}.\n\n\
+                 Records of one key are handled in order, by whoever owns the key's slot. An owner has\n\
+                 an epoch, a number that only rises (shown by its last digits). What it writes commits\n\
+                 together with its ack, in one transaction, in which the epoch is checked.\n\n",
                 counted(expected.records, "record"),
                 input.name(),
                 counted(keys, "key"),
                 input.key(),
-                counted(u64::from(plan.workers), "process").replace("processs", "processes"),
             )
         };
         printer.answer(human, || {

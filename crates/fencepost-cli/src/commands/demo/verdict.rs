@@ -10,6 +10,7 @@ use super::input::{Expected, Input, RowKey};
 use super::sqlite::Row;
 use super::stage::Figures;
 use super::story::{messages, number};
+use crate::text::counted;
 
 const GOOD: Style = AnsiColor::Green.on_default().bold();
 const LABEL: Style = Style::new().dimmed();
@@ -48,9 +49,9 @@ pub fn give(figures: &Figures, expected: &Expected, rows: &BTreeMap<RowKey, Row>
             }
             if right {
                 text += &format!(
-                    "\n{GOOD}The table equals a plain single pass over {}, row for row: {} rows, checksums included.{GOOD:#}\n",
-                    input.name(),
-                    number(rows.len() as u64),
+                    "\n{GOOD}The table equals a plain single pass over the file, row for row: {}.{GOOD:#}\n\
+                     It stays in the file as `fencepost_demo_result`.\n",
+                    counted(rows.len() as u64, "row"),
                 );
             }
             text
@@ -102,9 +103,10 @@ fn missing_faults(figures: &Figures, input: &Input) -> Result<()> {
 fn time(figures: &Figures, seconds: f64) -> String {
     let whole = format!("{seconds:.1} s");
     match figures.busy {
-        Some((busy, handled)) if !busy.is_zero() => {
+        Some((busy, handled)) if handled >= 1_000 => {
             format!("{whole}; {} messages/s before the wait", number((handled as f64 / busy.as_secs_f64()) as u64))
         }
+        _ if figures.sent < 1_000 => whole,
         _ => format!("{whole}; {} messages/s", number((figures.sent as f64 / seconds.max(0.001)) as u64)),
     }
 }

@@ -192,6 +192,8 @@ impl Observer for Speaker {
                 redelivered: batch.map_or(0, |batch| batch.size),
             }),
             Event::Lost { cause: LossCause::Renewal, .. } | Event::DeadlinePassed { .. } => {}
+            // A renewal that takes long is made again meanwhile; what matters is told when a slot is lost.
+            Event::CallFailed { error } if error.code() == "renewal_timeout" => {}
             Event::CallFailed { error } => say(&Word::Trouble { message: error.to_string() }),
             Event::HandlerFailed { error, .. } => say(&Word::Trouble { message: error.to_string() }),
             _ => {}
