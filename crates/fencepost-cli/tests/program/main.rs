@@ -2,6 +2,8 @@
 
 mod bad_input;
 mod files;
+mod lease_run;
+mod operators;
 mod output;
 mod place;
 mod snapshots;
