@@ -22,6 +22,12 @@ pub enum Exit {
     Schema = 5,
     /// A bug in fencepost.
     Bug = 70,
+    /// `lease run`: the lease was not granted, so nothing was run. Apart from what a command exits with, as the next two.
+    NotGranted = 120,
+    /// `lease run`: the lease was lost before the command had ended.
+    LeaseLost = 121,
+    /// `lease run`: the store cannot be asked for the lease, so nothing was run.
+    LeaseUnavailable = 122,
 }
 
 impl Exit {
@@ -34,6 +40,18 @@ impl Exit {
             Kind::Unavailable | Kind::UnknownOutcome => Exit::Unavailable,
             Kind::Schema | Kind::Corrupt => Exit::Schema,
             Kind::Internal => Exit::Bug,
+        }
+    }
+
+    /// The same for `lease run`, which otherwise exits with the status of the command that it ran: what a schedule or a
+    /// deployment decides by is told apart from that. What is wrong before anything is run, such as an absent store, keeps the
+    /// status that it has everywhere.
+    pub const fn of_lease_run(kind: Kind) -> Exit {
+        match kind {
+            Kind::Busy => Exit::NotGranted,
+            Kind::Fenced | Kind::LeadershipLost => Exit::LeaseLost,
+            Kind::Unavailable | Kind::UnknownOutcome => Exit::LeaseUnavailable,
+            other => Exit::of(other),
         }
     }
 }
@@ -70,6 +88,13 @@ mod tests {
         assert_eq!(table.map(|(kind, _)| kind), Kind::ALL);
         for (kind, status) in table {
             assert_eq!(Exit::of(kind) as u8, status, "{kind:?}");
+            let of_lease_run = match kind {
+                Kind::Busy => 120,
+                Kind::Fenced | Kind::LeadershipLost => 121,
+                Kind::Unavailable | Kind::UnknownOutcome => 122,
+                _ => status,
+            };
+            assert_eq!(Exit::of_lease_run(kind) as u8, of_lease_run, "{kind:?}");
         }
     }
 }

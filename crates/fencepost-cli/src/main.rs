@@ -17,7 +17,6 @@ use clap::Parser;
 use fencepost::{Error, Kind, Result};
 
 use crate::cli::Cli;
-use crate::exit::Exit;
 use crate::printer::Printer;
 
 fn main() -> ExitCode {
@@ -29,12 +28,12 @@ fn main() -> ExitCode {
         Err(answer) => return printer.parser_answer(&answer).into(),
     };
     match run(cli, &printer) {
-        Ok(()) => Exit::Done.into(),
+        Ok(code) => code,
         Err(error) => printer.error(&error).into(),
     }
 }
 
-fn run(cli: Cli, printer: &Printer) -> Result<()> {
+fn run(cli: Cli, printer: &Printer) -> Result<ExitCode> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

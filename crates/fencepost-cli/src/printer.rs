@@ -46,6 +46,11 @@ impl Printer {
         write_out(&text)
     }
 
+    /// Prints for programs, and only for them, what became of a command that has an output of its own.
+    pub fn record(&self, json: impl FnOnce() -> Value) -> Result<()> {
+        if self.json { write_out(&format!("{}\n", json())) } else { Ok(()) }
+    }
+
     /// Tells people, and only them, something beside the answer.
     pub fn note(&self, text: &str) {
         if !self.json {
@@ -63,6 +68,11 @@ impl Printer {
 
     /// Prints a failure and says how to exit.
     pub fn error(&self, error: &Error) -> Exit {
+        self.error_of(error, Exit::of)
+    }
+
+    /// The same for a command that has a table of exit statuses of its own.
+    pub fn error_of(&self, error: &Error, exit: impl FnOnce(Kind) -> Exit) -> Exit {
         if error.code() == OUTPUT_CLOSED {
             return Exit::Done;
         }
@@ -72,7 +82,7 @@ impl Printer {
         } else {
             write_err(&error_for_people(error));
         }
-        Exit::of(error.kind())
+        exit(error.kind())
     }
 
     /// Prints what the parser of the command line answers: help, the version, or what is wrong with the arguments.

@@ -108,3 +108,9 @@ impl Table {
         text
     }
 }
+
+/// What there is to say of one thing: a line for each fact, the values aligned.
+pub fn facts(lines: &[(&str, String)]) -> String {
+    let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    lines.iter().map(|(name, value)| format!("{HEADING}{name:width$}{HEADING:#}  {value}\n")).collect()
+}

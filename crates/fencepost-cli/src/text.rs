@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use fencepost::Timestamp;
+use fencepost::{Error, Result, Timestamp};
 
 /// A number with its thousands set apart, for people.
 pub fn count(number: u64) -> String {
@@ -43,6 +43,29 @@ pub fn rfc3339(at: Timestamp) -> String {
     humantime::format_rfc3339_micros(SystemTime::from(at)).to_string()
 }
 
+/// A name as a shell takes it, for commands that people copy.
+pub fn shell_word(name: &str) -> String {
+    let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.:/".contains(c)) && !name.starts_with('-');
+    if plain { name.to_owned() } else { format!("'{}'", name.replace('\'', r"'\''")) }
+}
+
+/// A duration as it is typed: `500ms`, `30s`, `1h 30m`.
+///
+/// # Errors
+/// `invalid_input` for anything else; `what` says what it was to be, `allowed` what may be typed.
+pub fn parse_duration(text: &str, argument: &'static str, what: &str, allowed: &'static str) -> Result<Duration> {
+    humantime::parse_duration(text).map_err(|cause| {
+        let why = match cause {
+            humantime::DurationError::UnknownUnit { unit, .. } if unit.is_empty() => "a unit is missing".to_owned(),
+            humantime::DurationError::UnknownUnit { unit, .. } => format!("`{unit}` is no unit of time"),
+            humantime::DurationError::Empty => "it is empty".into(),
+            humantime::DurationError::NumberOverflow => "it is too long".into(),
+            _ => "it is not a number and a unit".into(),
+        };
+        Error::invalid(format!("cannot use `{text}` as {what}: {why}"), allowed).with("argument", argument)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,5 +92,31 @@ mod tests {
     #[test]
     fn instants_are_rfc_3339_with_microseconds() {
         assert_eq!(rfc3339(Timestamp::from_micros(1_767_225_600_000_001)), "2026-01-01T00:00:00.000001Z");
+    }
+
+    #[test]
+    fn names_are_quoted_for_the_shell_when_they_need_it() {
+        let table = [("orders", "orders"), ("it's new", r"'it'\''s new'"), ("-x", "'-x'"), ("a$b", "'a$b'")];
+        for (name, word) in table {
+            assert_eq!(shell_word(name), word);
+        }
+    }
+
+    #[test]
+    fn durations_are_a_number_and_a_unit() {
+        let parse = |text| parse_duration(text, "ttl", "a ttl", "allowed are …");
+        for (text, millis) in [("500ms", 500), ("30s", 30_000), ("1h 30m", 5_400_000), ("0s", 0)] {
+            assert_eq!(parse(text).unwrap(), Duration::from_millis(millis), "{text}");
+        }
+        for (text, why) in [
+            ("", "it is empty"),
+            ("30", "a unit is missing"),
+            ("-1s", "it is not a number and a unit"),
+            ("soon", "it is not a number and a unit"),
+            ("3 parsecs", "`parsecs` is no unit of time"),
+            ("99999999999999999999s", "it is too long"),
+        ] {
+            assert_eq!(parse(text).unwrap_err().to_string(), format!("cannot use `{text}` as a ttl: {why}"));
+        }
     }
 }

@@ -3,7 +3,7 @@
 use crate::place::{Answer, Place};
 
 /// Checks one refusal, in both ways of printing: the status, the code, a message that contains `says`, and a hint.
-fn refused(place: &Place, args: &[&str], input: &[u8], (status, code, says): (i32, &str, &str)) {
+pub fn refused(place: &Place, args: &[&str], input: &[u8], (status, code, says): (i32, &str, &str)) {
     let human = place.run_with_input(args, input);
     assert_eq!(human.status, status, "{args:?} {human}");
     assert!(human.stdout.is_empty(), "{args:?} {human}");

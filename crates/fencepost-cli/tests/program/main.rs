@@ -3,6 +3,8 @@
 mod bad_input;
 mod demo;
 mod files;
+mod lease_run;
+mod operators;
 mod output;
 mod place;
 mod snapshots;

@@ -72,6 +72,13 @@ impl Place {
         queues.iter().find(|found| found["queue"] == queue).expect("the queue is listed")["stored"].as_u64().unwrap()
     }
 
+    /// Everything that the store holds, as the program says it, but for the time.
+    pub fn everything(&self) -> Value {
+        let mut everything = self.run(&["status", "--json"]).json();
+        everything["now"] = Value::Null;
+        everything
+    }
+
     /// Works with the store as another program would.
     pub fn with_store<T>(&self, work: impl AsyncFnOnce(&Store) -> Result<T>) -> T {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();

@@ -36,17 +36,37 @@ fn transcript(name: &str, place: &Place, commands: &[&[&str]]) {
 
 #[test]
 fn help() {
-    let commands: [&[&str]; 8] = [
+    let commands: [&[&str]; 23] = [
         &["--help"],
+        &["demo", "--help"],
         &["init", "--help"],
         &["status", "--help"],
         &["queue", "--help"],
         &["queue", "create", "--help"],
         &["queue", "list", "--help"],
+        &["queue", "show", "--help"],
+        &["queue", "drop", "--help"],
+        &["consumer", "--help"],
+        &["consumer", "create", "--help"],
+        &["consumer", "list", "--help"],
+        &["consumer", "show", "--help"],
+        &["consumer", "drop", "--help"],
         &["send", "--help"],
+        &["slot", "--help"],
+        &["slot", "list", "--help"],
+        &["slot", "release", "--help"],
+        &["lease", "--help"],
+        &["lease", "list", "--help"],
+        &["lease", "show", "--help"],
+        &["lease", "release", "--help"],
         &["--version"],
     ];
     transcript("help", &Place::new(), &commands);
+}
+
+#[test]
+fn help_of_lease_run() {
+    transcript("help_of_lease_run", &Place::new(), &[&["lease", "run", "--help"]]);
 }
 
 #[test]
@@ -86,6 +106,106 @@ fn queue() {
 }
 
 #[test]
+fn queue_show_and_drop() {
+    let place = populated();
+    assert_eq!(place.run(&["queue", "create", "idle"]).status, 0);
+    let commands: [&[&str]; 10] = [
+        &["queue", "show", "orders"],
+        &["--json", "queue", "show", "orders"],
+        &["queue", "show", "idle"],
+        &["queue", "drop", "orders"],
+        &["--json", "queue", "drop", "orders"],
+        &["queue", "drop", "orders", "--force"],
+        &["--json", "queue", "drop", "idle"],
+        &["queue", "drop", "idle"],
+        &["queue", "show", "idle"],
+        &["queue", "list"],
+    ];
+    transcript("queue_show_and_drop", &place, &commands);
+}
+
+#[test]
+fn consumer() {
+    let place = populated();
+    let commands: [&[&str]; 19] = [
+        &["consumer", "create", "orders", "audit", "--slots", "2"],
+        &["consumer", "create", "orders", "audit", "--slots", "2"],
+        &["consumer", "create", "orders", "audit"],
+        &["consumer", "create", "orders", "many", "--slots", "17"],
+        &["--json", "consumer", "create", "orders", "late", "--start", "latest"],
+        &["consumer", "list"],
+        &["consumer", "list", "orders"],
+        &["--json", "consumer", "list", "orders"],
+        &["slot", "release", "orders", "billing", "1", "--reason", "it hangs"],
+        &["consumer", "show", "orders", "billing"],
+        &["--json", "consumer", "show", "orders", "billing"],
+        &["consumer", "show", "orders", "late"],
+        &["consumer", "drop", "orders", "billing"],
+        &["consumer", "drop", "orders", "billing", "--force"],
+        &["--json", "consumer", "drop", "orders", "late"],
+        &["consumer", "drop", "orders", "late"],
+        &["consumer", "show", "orders", "late"],
+        &["consumer", "list", "other"],
+        &["consumer", "create", "other", "audit"],
+    ];
+    transcript("consumer", &place, &commands);
+}
+
+#[test]
+fn slot() {
+    let place = populated();
+    let commands: [&[&str]; 10] = [
+        &["slot", "list"],
+        &["slot", "list", "orders", "search"],
+        &["--json", "slot", "list", "orders", "search"],
+        &["slot", "release", "orders", "billing", "0", "--reason", "worker-1 hangs"],
+        &["--json", "slot", "release", "orders", "billing", "0", "--reason", "once more"],
+        &["slot", "list", "orders", "billing"],
+        &["slot", "release", "orders", "billing", "3", "--reason", "x"],
+        &["slot", "list", "other"],
+        &["slot", "list", "orders", "other"],
+        &["slot", "release", "orders", "other", "0", "--reason", "x"],
+    ];
+    transcript("slot", &place, &commands);
+}
+
+#[test]
+fn lease() {
+    let place = populated();
+    let commands: [&[&str]; 13] = [
+        &["lease", "list"],
+        &["--json", "lease", "list"],
+        &["lease", "show", "nightly report"],
+        &["--json", "lease", "show", "nightly report"],
+        &["lease", "show", "migration"],
+        &["lease", "run", "nightly report", "--", "true"],
+        &["lease", "release", "nightly report", "--reason", "host-1 is gone"],
+        &["--json", "lease", "release", "nightly report", "--reason", "to be sure"],
+        &["lease", "show", "nightly report"],
+        &["--json", "lease", "show", "nightly report"],
+        &["--json", "lease", "run", "nightly report", "--", "true"],
+        &["lease", "release", "other", "--reason", "x"],
+        &["lease", "show", "other"],
+    ];
+    transcript("lease", &place, &commands);
+}
+
+#[test]
+fn lists_of_an_empty_store() {
+    let place = Place::new();
+    assert_eq!(place.run(&["init"]).status, 0);
+    let commands: [&[&str]; 6] = [
+        &["consumer", "list"],
+        &["--json", "consumer", "list"],
+        &["slot", "list"],
+        &["--json", "slot", "list"],
+        &["lease", "list"],
+        &["--json", "lease", "list"],
+    ];
+    transcript("lists_of_an_empty_store", &place, &commands);
+}
+
+#[test]
 fn queue_list_of_an_empty_store() {
     let place = Place::new();
     assert_eq!(place.run(&["init"]).status, 0);
@@ -121,12 +241,17 @@ fn status_says_what_to_do_next() {
 
 #[test]
 fn status() {
+    transcript("status", &populated(), &[&["status"], &["--json", "status"]]);
+}
+
+/// A store with 1,200 messages in a queue, and what [`populate`] makes.
+fn populated() -> Place {
     let place = Place::with_queue("orders");
     let rows: String = (0..1_200).map(|row| format!("customer-{},{row}\n", row % 40)).collect();
     place.write("orders.csv", format!("customer,total\n{rows}"));
     assert_eq!(place.run(&["send", "orders", "--file", "orders.csv", "--key-field", "customer"]).status, 0);
     place.with_store(async |store| populate(store).await);
-    transcript("status", &place, &[&["status"], &["--json", "status"]]);
+    place
 }
 
 /// A consumer with an open, a held and a free slot, one with an orphan, and two leases, one of them given back.

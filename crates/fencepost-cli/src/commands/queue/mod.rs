@@ -1,9 +1,11 @@
 //! `fencepost queue …`
 
 pub mod create;
+pub mod drop;
 pub mod list;
+pub mod show;
 
-use fencepost::{QueueStatus, Timestamp};
+use fencepost::{Error, Kind, QueueName, QueueStatus, Timestamp};
 use serde_json::{Value, json};
 
 use crate::table::Table;
@@ -33,4 +35,11 @@ pub fn json(status: &QueueStatus) -> Value {
         "stored": status.stored,
         "oldest_at": status.oldest_at.map(text::rfc3339),
     })
+}
+
+/// The error of a queue that is not there.
+pub fn absent(queue: &QueueName) -> Error {
+    Error::new(Kind::NotFound, format!("cannot find the queue `{queue}`"))
+        .with("queue", queue)
+        .hinted("`fencepost queue list` shows the queues there are; `fencepost queue create` makes one")
 }

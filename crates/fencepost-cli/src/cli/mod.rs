@@ -1,12 +1,22 @@
 //! The tree of commands and their arguments as the help shows it. Values are checked where they are used, by the same rules
 //! that the library has.
 
+mod consumer;
+mod lease;
+mod queue;
+mod slot;
+
 use std::ffi::OsString;
 
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{ArgAction, ArgGroup, Args, Parser, Subcommand};
 
 use crate::records::Format;
+
+pub use self::consumer::{ConsumerCommand, ConsumerCreateArgs, ConsumerDropArgs, ConsumerListArgs, ConsumerPathArgs};
+pub use self::lease::{LeaseChildArgs, LeaseCommand, LeaseNameArgs, LeaseReleaseArgs, LeaseRunArgs};
+pub use self::queue::{QueueCommand, QueueCreateArgs, QueueDropArgs, QueueNameArgs};
+pub use self::slot::{SlotCommand, SlotListArgs, SlotReleaseArgs};
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -22,6 +32,7 @@ Examples:
   fencepost queue create orders
   fencepost send orders 'paid' --key customer-7
   fencepost send orders --file orders.csv --key-field customer
+  fencepost lease run nightly -- ./report.sh
   fencepost status
 
 Exit status:
@@ -93,14 +104,26 @@ pub enum Command {
     Init,
     /// Show the whole store on one screen
     Status,
-    /// Make and list queues
+    /// Make, show and drop queues
     #[command(subcommand)]
     Queue(QueueCommand),
+    /// Make, show and drop consumers: named positions on a queue
+    #[command(subcommand)]
+    Consumer(ConsumerCommand),
     /// Send one message, or every record of a file
     Send(SendArgs),
+    /// Show who owns which slot of a consumer, and take one by force
+    #[command(subcommand)]
+    Slot(SlotCommand),
+    /// Run a command as the only one, show who holds what, and take a lease by force
+    #[command(subcommand)]
+    Lease(LeaseCommand),
     /// A worker process of the demo
     #[command(hide = true)]
     DemoWorker(DemoWorkerArgs),
+    /// What `lease run` starts: ties itself to its parent and becomes the command
+    #[command(hide = true)]
+    LeaseChild(LeaseChildArgs),
 }
 
 #[derive(Debug, Args)]
@@ -144,25 +167,6 @@ pub struct DemoWorkerArgs {
     /// Read the records as the built-in flights
     #[arg(long)]
     pub flights: bool,
-}
-
-#[derive(Debug, Subcommand)]
-#[command(disable_help_subcommand = true)]
-pub enum QueueCommand {
-    /// Make a queue, and the store if there is none
-    Create(QueueCreateArgs),
-    /// List the queues
-    List,
-}
-
-#[derive(Debug, Args)]
-pub struct QueueCreateArgs {
-    /// Its name: 1 to 255 bytes, not blank, without control characters
-    pub name: String,
-
-    /// The most workers that can share it: a power of two, 1 to 256, fixed
-    #[arg(long, value_name = "N", default_value_t = 16, allow_negative_numbers = true)]
-    pub partitions: i64,
 }
 
 #[derive(Debug, Args)]

@@ -1,0 +1,44 @@
+//! `fencepost queue show`: a queue and its consumers.
+
+use fencepost::{QueueName, Result};
+
+use crate::cli::QueueNameArgs;
+use crate::commands::consumer;
+use crate::open;
+use crate::printer::Printer;
+use crate::table::facts;
+use crate::text;
+
+/// Runs the command.
+pub async fn run(url: &str, args: &QueueNameArgs, printer: &Printer) -> Result<()> {
+    let queue = QueueName::new(&args.name)?;
+    open::existing(url, async |store| {
+        let consumers = store.consumer_status(Some(&queue)).await?;
+        let queues = store.queue_status().await?;
+        let status = queues.iter().find(|status| status.queue == queue).ok_or_else(|| super::absent(&queue))?;
+        let now = store.now().await?;
+        let human = || {
+            let oldest = status.oldest_at.map_or_else(|| "-".into(), |at| text::relative(at, now));
+            let mut screen = facts(&[
+                ("queue", queue.to_string()),
+                ("partitions", status.partitions.get().to_string()),
+                ("stored", text::counted(status.stored, "message")),
+                ("oldest", oldest),
+            ]);
+            screen += &match &*consumers {
+                [] => {
+                    let name = text::shell_word(queue.as_str());
+                    format!("\nno consumers yet; `fencepost consumer create {name} NAME` makes one\n")
+                }
+                consumers => format!("\n{}", consumer::table(consumers).render()),
+            };
+            screen
+        };
+        printer.answer(human, || {
+            let mut answer = super::json(status);
+            answer["consumer_status"] = consumers.iter().map(consumer::json).collect();
+            answer
+        })
+    })
+    .await
+}
