@@ -48,7 +48,7 @@ pub fn start(worker: usize, name: String, arguments: &[String], said: mpsc::Send
         tokio::spawn(async move {
             let mut lines = BufReader::new(words).lines();
             while let Ok(Some(line)) = lines.next_line().await {
-                let word = serde_json::from_str(&line).unwrap_or(Word::Trouble { message: line });
+                let word = serde_json::from_str(&line).unwrap_or(Word::Trouble { message: line, code: None });
                 if said.send(Said { worker, word: Some(word) }).await.is_err() {
                     return;
                 }

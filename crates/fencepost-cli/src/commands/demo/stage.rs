@@ -27,6 +27,9 @@ const LOOK: Duration = Duration::from_millis(25);
 /// Without any progress for so long the show has failed.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Codes of the store's errors that end the show.
+const UNUSABLE: [&str; 6] = ["storage_full", "read_only", "permission_denied", "io_error", "corrupt", "store_closed"];
+
 /// How many messages are sent in one call.
 const SEND: usize = 500;
 
@@ -278,7 +281,9 @@ impl<'a> Stage<'a> {
 
     /// What a worker said, as a part of the story.
     async fn hear(&mut self, Said { worker, word }: Said) -> Result<()> {
-        self.progress = Instant::now();
+        if !matches!(word, Some(Word::Trouble { .. })) {
+            self.progress = Instant::now();
+        }
         let name = format!("worker-{}", worker + 1);
         let Some(word) = word else {
             if self.processes[worker].is_some() && !matches!(self.fates[worker], Fate::Killed { .. }) {
@@ -354,7 +359,15 @@ impl<'a> Stage<'a> {
                 );
                 self.story.tell(&name, REFUSED, &what, facts)?;
             }
-            Word::Trouble { message } => self.story.tell(&name, FAULT, &format!("has trouble: {message}"), facts)?,
+            Word::Trouble { message, code } => {
+                self.story.tell(&name, FAULT, &format!("has trouble: {message}"), facts)?;
+                // Nothing that waiting would mend.
+                if let Some(code) = code.and_then(|code| UNUSABLE.into_iter().find(|known| *known == code)) {
+                    return Err(Error::new(Kind::Unavailable, format!("cannot go on: `{name}` {message}"))
+                        .coded(code)
+                        .hinted("see to the store's file and its disk, then run the demo again"));
+                }
+            }
         }
         Ok(())
     }

@@ -30,7 +30,11 @@ pub enum Word {
     /// A call was refused because somebody else owns the slot.
     Fenced { slot: u16, call: String, batch: i64, messages: usize, presented: i64, current: String },
     /// Something failed and is tried again.
-    Trouble { message: String },
+    Trouble {
+        message: String,
+        /// The code of the store's error, if it was one.
+        code: Option<String>,
+    },
 }
 
 /// What a worker is told.

@@ -71,7 +71,7 @@ async fn listen(stop: CancellationToken, fault: Arc<Mutex<Fault>>, go: oneshot::
 fn die_with_parent() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::set_parent_process_death_signal(Some(Signal::KILL)) {
-        say(&Word::Trouble { message: format!("cannot arrange to end with the demo: {error}") });
+        say(&trouble(format!("cannot arrange to end with the demo: {error}")));
     }
 }
 
@@ -81,6 +81,10 @@ fn say(word: &Word) {
         let mut out = std::io::stdout().lock();
         let _ = writeln!(out, "{line}").and_then(|()| out.flush());
     }
+}
+
+fn trouble(message: String) -> Word {
+    Word::Trouble { message, code: None }
 }
 
 /// What happens to this worker, counted in batches.
@@ -166,7 +170,7 @@ impl Handler {
         self.store
             .between_transactions(move || {
                 if let Err(error) = kill_process(getpid(), Signal::STOP) {
-                    return say(&Word::Trouble { message: format!("cannot stop itself: {error}") });
+                    return say(&trouble(format!("cannot stop itself: {error}")));
                 }
                 // RACE: the signal may reach another thread first, and this one run on for a moment; it waits here.
                 let _ = woken.recv();
@@ -194,8 +198,13 @@ impl Observer for Speaker {
             Event::Lost { cause: LossCause::Renewal, .. } | Event::DeadlinePassed { .. } => {}
             // A renewal that takes long is made again meanwhile; what matters is told when a slot is lost.
             Event::CallFailed { error } if error.code() == "renewal_timeout" => {}
-            Event::CallFailed { error } => say(&Word::Trouble { message: error.to_string() }),
-            Event::HandlerFailed { error, .. } => say(&Word::Trouble { message: error.to_string() }),
+            Event::CallFailed { error } => {
+                say(&Word::Trouble { message: error.to_string(), code: Some(error.code().to_owned()) });
+            }
+            Event::HandlerFailed { error, .. } => {
+                let code = error.downcast_ref::<Error>().map(|error| error.code().to_owned());
+                say(&Word::Trouble { message: error.to_string(), code });
+            }
             _ => {}
         }
     }
