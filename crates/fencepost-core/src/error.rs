@@ -199,6 +199,13 @@ impl Error {
         self
     }
 
+    /// Puts what was attempted before the message: `cannot open `app.db`: the file is damaged`.
+    #[must_use]
+    pub fn attempting(mut self, what: impl fmt::Display) -> Self {
+        self.0.message = format!("{what}: {}", self.0.message).into();
+        self
+    }
+
     /// Keeps the error that caused this one.
     #[must_use]
     pub fn caused_by(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {

@@ -68,7 +68,14 @@ impl SqliteStore {
 
     fn open_blocking(path: PathBuf, options: SqliteOptions) -> Result<Self> {
         check_path(&path, options.create)?;
-        let place = |error: Error| error.with("path", path.display());
+        let place = |error: Error| {
+            // What the schema's checks say names the file; what SQLite says does not.
+            let error = match error.kind() {
+                Kind::Schema | Kind::NotFound => error,
+                _ => error.attempting(format_args!("cannot open `{}`", path.display())),
+            };
+            error.with("path", path.display())
+        };
         let mut connection = connect(&path, &options, Purpose::Write).map_err(place)?;
         // ORDER: what the file is, before anything is changed in it, the journal mode included.
         schema::inspect(&connection, &path, options.create).map_err(place)?;
