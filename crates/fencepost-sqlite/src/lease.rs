@@ -10,6 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use crate::error::driver_error;
 use crate::forced::{self, Subject};
+use crate::grant::GiveBack;
 use crate::state::{Group, damaged, recorded};
 use crate::store::SqliteStore;
 
@@ -17,7 +18,9 @@ use crate::store::SqliteStore;
 impl Leases for SqliteStore {
     async fn acquire_lease(&self, request: &AcquireLease) -> Result<Acquired> {
         let request = request.clone();
-        self.transact("acquire_lease", move |group| acquire(group, &request)).await
+        let (acquired, _) =
+            self.transact_granting("acquire_lease", undelivered, move |group| acquire(group, &request)).await?;
+        Ok(acquired)
     }
 
     async fn renew_lease(&self, token: &LeaseToken, ttl: Option<Ttl>) -> Result<Renewal> {
@@ -74,12 +77,21 @@ impl Leases for SqliteStore {
     }
 }
 
-fn acquire(group: &mut Group<'_>, request: &AcquireLease) -> Result<Acquired> {
+/// How a grant is given back whose caller is gone. One that was stored before is somebody's already.
+fn undelivered((acquired, is_new): (Acquired, bool)) -> Option<GiveBack> {
+    let Acquired::Granted { token, .. } = acquired else { return None };
+    let give_back =
+        move |group: &mut Group<'_>| judge(group, &token.name, &Call::Release { epoch: token.epoch }).map(drop);
+    is_new.then(|| Box::new(give_back) as GiveBack)
+}
+
+/// Acquires a lease; also whether the grant is a new one.
+fn acquire(group: &mut Group<'_>, request: &AcquireLease) -> Result<(Acquired, bool)> {
     let now = group.now()?;
     let state = load(group.connection(), &request.name)?;
-    let epoch = group.next_epoch(state.epoch, now)?;
-    let call =
-        Call::Acquire(Request { holder: &request.holder, nonce: request.nonce.as_ref(), ttl: request.ttl, epoch });
+    let next = group.next_epoch(state.epoch, now)?;
+    let AcquireLease { holder, ttl, nonce, .. } = request;
+    let call = Call::Acquire(Request { holder, nonce: nonce.as_ref(), ttl: *ttl, epoch: next });
     let outcome = judge_loaded(group, &request.name, &state, &call, now)?;
     // What is answered is what is stored now: the new grant, the stored one, or somebody else's.
     let state = load(group.connection(), &request.name)?;
@@ -89,7 +101,7 @@ fn acquire(group: &mut Group<'_>, request: &AcquireLease) -> Result<Acquired> {
             format!("cannot answer for the lease `{}`: nobody holds it", request.name),
         ));
     };
-    Ok(match outcome {
+    let acquired = match outcome {
         Outcome::Granted => Acquired::Granted {
             token: LeaseToken { name: request.name.clone(), epoch },
             expires_at: holding.expires_at,
@@ -100,7 +112,8 @@ fn acquire(group: &mut Group<'_>, request: &AcquireLease) -> Result<Acquired> {
             since: holding.since,
             expires_in: holding.expires_at.since(now),
         },
-    })
+    };
+    Ok((acquired, epoch == next))
 }
 
 impl SqliteStore {

@@ -11,6 +11,7 @@ mod connection;
 mod consumer;
 mod error;
 mod forced;
+mod grant;
 mod guard;
 mod lease;
 mod log;

@@ -12,6 +12,7 @@ use rusqlite::{Connection, Row};
 use crate::consumer::{self, ConsumerRow};
 use crate::error::driver_error;
 use crate::forced::{self, Subject};
+use crate::grant::GiveBack;
 use crate::log;
 use crate::state::{Group, damaged, recorded};
 use crate::store::SqliteStore;
@@ -32,12 +33,12 @@ impl Slots for SqliteStore {
             return Ok(None);
         }
         let request = request.clone();
-        self.transact("claim", move |group| claim_any(group, &request)).await
+        self.transact_granting("claim", undelivered, move |group| claim_any(group, &request)).await
     }
 
     async fn claim_slot(&self, request: &ClaimSlot, slot: SlotIndex) -> Result<Option<SlotGrant>> {
         let request = request.clone();
-        self.transact("claim_slot", move |group| {
+        self.transact_granting("claim_slot", undelivered, move |group| {
             let consumer = consumer::load(group.connection(), &request.path)?;
             let state = load(group.connection(), &consumer, &request.path, slot)?;
             claim(group, &consumer, &request, slot, &state)
@@ -218,6 +219,14 @@ fn receive(group: &mut Group<'_>, token: &SlotToken, max: BatchSize, seen: Seen)
         },
         other => Err(unexpected("receive", token, other)),
     }
+}
+
+/// How a grant is given back whose caller is gone. One that was stored before is somebody's already.
+fn undelivered(granted: Option<SlotGrant>) -> Option<GiveBack> {
+    let token = granted.filter(|grant| grant.origin != GrantOrigin::Stored)?.token;
+    Some(Box::new(move |group| {
+        give_back(group, "abandon_slot", &token, &Call::Abandon { epoch: token.epoch }).map(drop)
+    }))
 }
 
 /// Whether a claim would be granted, whatever epoch it gets.

@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 
 use crate::connection::{Purpose, check_path, connect, use_write_ahead_log};
 use crate::error::driver_error;
+use crate::grant::GiveBack;
 use crate::guard::Guard;
 use crate::options::SqliteOptions;
 use crate::readers::Readers;
@@ -201,6 +202,20 @@ impl SqliteStore {
         F: FnOnce(&mut Group<'_>) -> Result<T> + Send + 'static,
     {
         self.0.writer.run(Undo::Savepoint, work).await.map_err(|error| error.during(operation))
+    }
+
+    /// As [`SqliteStore::transact`], for work that grants something, which is given back when the caller is gone by then.
+    pub(crate) async fn transact_granting<T, F>(
+        &self,
+        operation: &'static str,
+        give_back: fn(T) -> Option<GiveBack>,
+        work: F,
+    ) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Group<'_>) -> Result<T> + Send + 'static,
+    {
+        self.0.writer.run_granting(give_back, work).await.map_err(|error| error.during(operation))
     }
 
     /// As [`SqliteStore::transact`], for work that writes by one statement at most.

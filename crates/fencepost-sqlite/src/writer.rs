@@ -46,7 +46,7 @@ pub(crate) enum Undo {
 }
 
 /// One call, made into something that the writer can run and answer.
-trait Call: Send {
+pub(crate) trait Call: Send {
     /// When it was made.
     fn since(&self) -> Instant;
     fn is_abandoned(&self) -> bool;
@@ -57,7 +57,7 @@ trait Call: Send {
 
 /// How the transaction of a call ended.
 #[derive(Debug, Clone, Copy)]
-enum Ended<'e> {
+pub(crate) enum Ended<'e> {
     Committed,
     /// Nothing of it is stored, so a refusal is not true either that was judged by what somebody else did in it.
     Undone(&'e Error),
@@ -120,7 +120,7 @@ where
     }
 }
 
-enum Order {
+pub(crate) enum Order {
     Call(Box<dyn Call>),
     Between(Box<dyn FnOnce() + Send>),
 }
@@ -161,7 +161,7 @@ impl Writer {
         Ok(Self { queue: Mutex::new(Some(sender)), ended })
     }
 
-    fn queue(&self) -> Result<mpsc::Sender<Order>> {
+    pub(crate) fn queue(&self) -> Result<mpsc::Sender<Order>> {
         self.queue.lock().expect("no panic while the queue is held").clone().ok_or_else(closed)
     }
 
