@@ -25,6 +25,11 @@ pub struct SlotContext {
 }
 
 impl SlotContext {
+    /// A context that no worker keeps, to call a handler with in its own tests. No time is left in it.
+    pub fn unkept(token: SlotToken, cancelled: CancellationToken) -> Self {
+        Self { token, cancelled, deadline: Weak::new() }
+    }
+
     /// How long the slot surely stays with this owner: the time until its deadline, zero when that has passed or `cancelled` has
     /// fired. Check it before each effect outside the store, which no epoch fences: what takes longer than this is not begun.
     pub fn time_left(&self) -> Duration {

@@ -109,7 +109,7 @@ mod tests {
     fn slot() -> SlotContext {
         let path = ConsumerPath::new("q", "c").unwrap();
         let token = SlotToken { path, slot: SlotIndex::new(0).unwrap(), epoch: Epoch::new(1).unwrap() };
-        SlotContext { token, cancelled: CancellationToken::new(), deadline: std::sync::Weak::new() }
+        SlotContext::unkept(token, CancellationToken::new())
     }
 
     /// Records what runs, and fails when two of one key run at once.
