@@ -4,7 +4,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-use crate::{Error, Kind, MessageId, NewMessage, Partitions, QueueName, Result, Timestamp};
+use crate::{MessageId, NewMessage, Partitions, QueueName, Result, Timestamp};
 
 /// Where a message sits in the log of its queue. Opaque: compare positions, do not compute with them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -62,19 +62,6 @@ pub struct QueueStatus {
     pub stored: u64,
     /// When the oldest stored message was sent.
     pub oldest_at: Option<Timestamp>,
-}
-
-/// For engines: the error of a queue that cannot be dropped without force.
-pub fn queue_in_use(queue: &QueueName, consumers: u64, holds_messages: bool) -> Error {
-    let why = match (consumers, holds_messages) {
-        (0, _) => "it holds messages".to_owned(),
-        (1, _) => "it has a consumer".to_owned(),
-        (count, _) => format!("it has {count} consumers"),
-    };
-    Error::new(Kind::Conflict, format!("cannot drop the queue `{queue}`: {why}"))
-        .with("queue", queue)
-        .with("consumers", consumers)
-        .hinted("drop its consumers and let its messages go first, or force it: both are then gone with it")
 }
 
 /// Queues and sending.

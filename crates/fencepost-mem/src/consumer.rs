@@ -1,10 +1,11 @@
 //! Consumers in the model: made and dropped with all their slots at once.
 
 use async_trait::async_trait;
+use fencepost_core::refusal::other_slots;
 use fencepost_core::slot::{Call, Outcome, SlotState, step};
 use fencepost_core::{
-    ConsumerPath, ConsumerStatus, Consumers, CreateConsumer, Created, Dropped, Error, Kind, Position, QueueName,
-    Result, Start, Topic,
+    ConsumerPath, ConsumerStatus, Consumers, CreateConsumer, Created, Dropped, Position, QueueName, Result, Start,
+    Topic,
 };
 
 use crate::state::Consumer;
@@ -19,14 +20,7 @@ impl MemTransaction<'_> {
             if present == *slots {
                 return Ok(Created::Existed);
             }
-            return Err(Error::new(
-                Kind::Conflict,
-                format!("cannot create the consumer `{path}` with `{slots}` slots: it exists with `{present}`"),
-            )
-            .with("consumer", path)
-            .with("slots", slots)
-            .with("existing_slots", present)
-            .hinted("use the consumer as it is, or another name; dropping it forgets its position"));
+            return Err(other_slots(path, *slots, present));
         }
         let cursor = match start {
             Start::Earliest => Position::START,

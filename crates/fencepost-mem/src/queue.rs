@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use fencepost_core::refusal::{other_partitions, queue_in_use};
 use fencepost_core::{
-    ConsumerName, ConsumerPath, Created, Dropped, Error, Kind, MessageId, NewMessage, Partition, Partitions, Position,
-    QueueName, QueueStatus, Queues, Result, Topic, queue_in_use,
+    ConsumerName, ConsumerPath, Created, Dropped, MessageId, NewMessage, Partition, Partitions, Position, QueueName,
+    QueueStatus, Queues, Result, Topic,
 };
 
 use crate::state::{Queue, Stored};
@@ -44,13 +45,7 @@ impl MemTransaction<'_> {
                 Ok(Created::Created)
             }
             Some(present) if present == partitions => Ok(Created::Existed),
-            Some(present) => Err(Error::new(
-                Kind::Conflict,
-                format!("cannot create the queue `{name}` with `{partitions}` partitions: it exists with `{present}`"),
-            )
-            .with("queue", name)
-            .with("partitions", present)
-            .hinted("the number of partitions is fixed at creation; use the queue as it is, or another name")),
+            Some(present) => Err(other_partitions(name, partitions, present)),
         }
     }
 
@@ -58,7 +53,7 @@ impl MemTransaction<'_> {
         let Some(queue) = self.state().queues.get(name) else { return Ok(Dropped::Absent) };
         let (consumers, holds) = (queue.consumers.len() as u64, !queue.log.is_empty());
         if !force && (consumers > 0 || holds) {
-            return Err(queue_in_use(name, consumers, holds));
+            return Err(queue_in_use(name, consumers));
         }
         let consumers: Vec<ConsumerName> = queue.consumers.keys().cloned().collect();
         self.change().queues.remove(name);

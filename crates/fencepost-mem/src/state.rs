@@ -5,10 +5,11 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use fencepost_core::lease::LeaseState;
+use fencepost_core::refusal::{no_consumer, no_queue, no_slot};
 use fencepost_core::slot::SlotState;
 use fencepost_core::{
-    ConsumerName, ConsumerPath, Error, Forced, Key, Kind, LeaseName, MessageId, NewMessage, Nonce, Partition,
-    Partitions, Position, QueueName, Result, SlotCount, SlotIndex, Timestamp, WorkerName,
+    ConsumerName, ConsumerPath, Forced, Key, LeaseName, MessageId, NewMessage, Nonce, Partition, Partitions, Position,
+    QueueName, Result, SlotCount, SlotIndex, Timestamp, WorkerName,
 };
 
 /// Everything that a store holds.
@@ -87,11 +88,13 @@ impl State {
     }
 
     pub(crate) fn slot(&self, path: &ConsumerPath, slot: SlotIndex) -> Result<&SlotState> {
-        self.consumer(path)?.slots.get(usize::from(slot.get())).ok_or_else(|| no_slot(path, slot))
+        let consumer = self.consumer(path)?;
+        consumer.slots.get(usize::from(slot.get())).ok_or_else(|| no_slot(path, slot, consumer.count))
     }
 
     pub(crate) fn slot_mut(&mut self, path: &ConsumerPath, slot: SlotIndex) -> Result<&mut SlotState> {
-        self.consumer_mut(path)?.slots.get_mut(usize::from(slot.get())).ok_or_else(|| no_slot(path, slot))
+        let consumer = self.consumer_mut(path)?;
+        consumer.slots.get_mut(usize::from(slot.get())).ok_or_else(|| no_slot(path, slot, consumer.count))
     }
 
     /// The queue named, or all of them, by name.
@@ -129,23 +132,4 @@ impl Stored {
     pub(crate) fn key(&self) -> Option<&Key> {
         self.message.get_key()
     }
-}
-
-fn no_queue(name: &QueueName) -> Error {
-    Error::new(Kind::NotFound, format!("cannot find the queue `{name}`"))
-        .with("queue", name)
-        .hinted("`fencepost queue list` shows the queues there are; `fencepost queue create` makes one")
-}
-
-fn no_consumer(path: &ConsumerPath) -> Error {
-    Error::new(Kind::NotFound, format!("cannot find the consumer `{}` of the queue `{}`", path.consumer, path.queue))
-        .with("consumer", path)
-        .hinted("`fencepost status` shows the consumers there are; it may have been dropped")
-}
-
-fn no_slot(path: &ConsumerPath, slot: SlotIndex) -> Error {
-    Error::new(Kind::NotFound, format!("cannot find slot {slot} of the consumer `{path}`"))
-        .with("consumer", path)
-        .with("slot", slot)
-        .hinted("slots are counted from 0; `fencepost status` shows the slots there are")
 }

@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use fencepost_core::refusal::store_closed;
 use fencepost_core::{
-    Clock, EngineClock, Error, Kind, Recorded, Result, Retry, RoundRobin, Store, StoreInfo, Timestamp, Topic, WakeHub,
-    WakeReceiver, Wakeups,
+    Clock, EngineClock, Recorded, Result, RoundRobin, Store, StoreInfo, Timestamp, Topic, WakeHub, WakeReceiver,
+    Wakeups,
 };
 
 use crate::state::State;
@@ -96,9 +97,7 @@ impl MemStore {
     fn open(&self) -> Result<MutexGuard<'_, Committed>> {
         let committed = self.committed();
         if committed.closed {
-            return Err(Error::new(Kind::Unavailable, "cannot use the store: it was closed")
-                .coded("store_closed")
-                .retried(Retry::Never));
+            return Err(store_closed());
         }
         Ok(committed)
     }

@@ -1,15 +1,16 @@
 //! Ordered consumers: making and dropping them with all their slots.
 
 use async_trait::async_trait;
+use fencepost_core::refusal::{no_consumer, no_queue, other_slots};
 use fencepost_core::slot::{Call, Outcome, SlotState, step};
 use fencepost_core::{
-    ConsumerPath, ConsumerStatus, Consumers, CreateConsumer, Created, Dropped, Error, Kind, Partitions, Position,
-    QueueName, Result, SlotCount, Start, Topic,
+    ConsumerPath, ConsumerStatus, Consumers, CreateConsumer, Created, Dropped, Partitions, Position, QueueName, Result,
+    SlotCount, Start, Topic,
 };
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::error::driver_error;
-use crate::state::{Group, damaged, load_queue, no_queue, recorded};
+use crate::state::{Group, damaged, load_queue, recorded};
 use crate::store::SqliteStore;
 use crate::{log, member, slot};
 
@@ -64,13 +65,7 @@ fn create(group: &mut Group<'_>, request: &CreateConsumer) -> Result<Created> {
         if found.slots == *slots {
             return Ok(Created::Existed);
         }
-        return Err(Error::new(
-            Kind::Conflict,
-            format!("cannot create the consumer `{path}` with `{slots}` slots: it has `{}`", found.slots),
-        )
-        .with("consumer", path)
-        .with("slots", found.slots)
-        .hinted("use it as it is, or drop it first"));
+        return Err(other_slots(path, *slots, found.slots));
     }
     let cursor = match start {
         Start::Earliest => Position::START,
@@ -127,12 +122,7 @@ pub(crate) fn load(connection: &Connection, path: &ConsumerPath) -> Result<Consu
     if load_queue(connection, &path.queue)?.is_none() {
         return Err(no_queue(&path.queue));
     }
-    Err(Error::new(
-        Kind::NotFound,
-        format!("cannot find the consumer `{}` of the queue `{}`", path.consumer, path.queue),
-    )
-    .with("consumer", path)
-    .hinted("`fencepost status` shows the consumers there are; it may have been dropped"))
+    Err(no_consumer(path))
 }
 
 fn find(connection: &Connection, path: &ConsumerPath) -> Result<Option<ConsumerRow>> {

@@ -1,15 +1,16 @@
 //! Queues: making them, appending to the log, and removing what every consumer has acked.
 
 use async_trait::async_trait;
+use fencepost_core::refusal::{no_queue, other_partitions, queue_in_use};
 use fencepost_core::{
     Created, Dropped, Error, Key, Kind, MessageId, NewMessage, Partitions, QueueName, QueueStatus, Queues, Result,
-    Retry, Timestamp, Topic, queue_in_use,
+    Retry, Timestamp, Topic,
 };
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::consumer;
 use crate::error::driver_error;
-use crate::state::{Group, damaged, load_queue, no_queue};
+use crate::state::{Group, damaged, load_queue};
 use crate::store::SqliteStore;
 
 /// How many messages one step of maintenance removes at most: a few milliseconds of the write lock.
@@ -127,7 +128,7 @@ fn drop_queue(group: &mut Group<'_>, queue: &QueueName, force: bool) -> Result<O
         .and_then(|mut statement| statement.query_row([row.id], |row| Ok((row.get(0)?, row.get(1)?))))
         .map_err(driver_error)?;
     if !force && (consumers > 0 || holds) {
-        return Err(queue_in_use(queue, consumers, holds));
+        return Err(queue_in_use(queue, consumers));
     }
     for path in consumer::paths(connection, Some(queue))? {
         group.wake(Topic::Slots(path));
@@ -144,13 +145,7 @@ fn create(group: &mut Group<'_>, queue: &QueueName, partitions: Partitions) -> R
         if found.partitions == partitions {
             return Ok(Created::Existed);
         }
-        return Err(Error::new(
-            Kind::Conflict,
-            format!("cannot create the queue `{queue}` with `{partitions}` partitions: it has `{}`", found.partitions),
-        )
-        .with("queue", queue)
-        .with("partitions", found.partitions)
-        .hinted("the number of partitions of a queue is fixed; use it as it is, or another name"));
+        return Err(other_partitions(queue, partitions, found.partitions));
     }
     let values = (queue.as_str(), partitions.get());
     execute(group.connection(), include_str!("../sql/queue/insert.sql"), values)?;

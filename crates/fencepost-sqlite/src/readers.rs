@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
+use fencepost_core::refusal::store_closed;
 use fencepost_core::{Error, Kind, Result};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot};
@@ -12,7 +13,6 @@ use tokio::sync::{mpsc, oneshot};
 use crate::connection::{Purpose, connect};
 use crate::error::driver_error;
 use crate::options::SqliteOptions;
-use crate::store::closed;
 
 /// How many reads may run at once.
 const THREADS: usize = 2;
@@ -59,7 +59,7 @@ impl Readers {
         T: Send + 'static,
         F: FnOnce(&Transaction<'_>) -> Result<T> + Send + 'static,
     {
-        let queue = self.queue.lock().expect("no panic while the queue is held").clone().ok_or_else(closed)?;
+        let queue = self.queue.lock().expect("no panic while the queue is held").clone().ok_or_else(store_closed)?;
         let (reply, answer) = oneshot::channel();
         let task: Read = Box::new(move |connection| {
             if reply.is_closed() {
@@ -71,7 +71,7 @@ impl Readers {
                 .and_then(|snapshot| read(&snapshot));
             let _ = reply.send(result);
         });
-        queue.send(task).await.map_err(|_| closed())?;
+        queue.send(task).await.map_err(|_| store_closed())?;
         // ORDER: a call that is only awaited later must not keep the threads from ending.
         drop(queue);
         answer.await.unwrap_or_else(|_| Err(Error::new(Kind::Internal, "cannot read: the reader panicked")))

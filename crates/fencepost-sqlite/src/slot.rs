@@ -1,6 +1,7 @@
 //! Slots: load the row under the write lock, let the transition table judge, store what it returned.
 
 use async_trait::async_trait;
+use fencepost_core::refusal::no_slot;
 use fencepost_core::slot::{Call, Claimant, Found, GrantOrigin, OpenBatch, Outcome, Owner, SlotState, step};
 use fencepost_core::{
     AckReceived, Batch, BatchId, BatchSize, ClaimSlot, ConsumerPath, Epoch, Error, Forced, Kind, Message, Nonce,
@@ -430,10 +431,7 @@ fn load(connection: &Connection, consumer: &ConsumerRow, path: &ConsumerPath, sl
     let mut rows = statement.query((consumer.id, slot.get())).map_err(driver_error)?;
     match rows.next().map_err(driver_error)? {
         Some(row) => decode(row),
-        None => Err(Error::new(Kind::NotFound, format!("cannot find slot `{slot}` of the consumer `{path}`"))
-            .with("consumer", path)
-            .with("slot", slot)
-            .hinted(format!("its slots are 0 to {}", consumer.slots.get() - 1))),
+        None => Err(no_slot(path, slot, consumer.slots)),
     }
 }
 

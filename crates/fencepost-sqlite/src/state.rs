@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use fencepost_core::refusal::no_queue;
 use fencepost_core::{
     BootInstant, EngineClock, Epoch, Error, Kind, Partitions, Position, QueueName, Recorded, Result, RoundRobin,
     Timestamp, Topic, WakeHub,
@@ -253,13 +254,6 @@ pub(crate) fn load_queue(connection: &Connection, name: &QueueName) -> Result<Op
     let Some((id, partitions)) = found else { return Ok(None) };
     let partitions = Partitions::new(partitions).map_err(|error| damaged("fencepost_queue", error))?;
     Ok(Some(QueueRow { id, partitions }))
-}
-
-/// What a call answers that names a queue which does not exist.
-pub(crate) fn no_queue(name: &QueueName) -> Error {
-    Error::new(Kind::NotFound, format!("cannot find the queue `{name}`"))
-        .with("queue", name)
-        .hinted("`fencepost queue list` shows the queues there are; `fencepost queue create` makes one")
 }
 
 /// What is answered when a statement rolled its whole transaction back and its error was not returned.

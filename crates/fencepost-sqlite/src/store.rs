@@ -248,13 +248,6 @@ fn overran(bound: std::time::Duration) -> Error {
         .hinted("keep what runs inside a write transaction short: it stops every writer of the file")
 }
 
-/// What every call answers after the store was closed.
-pub(crate) fn closed() -> Error {
-    Error::new(Kind::Unavailable, "cannot use the store: it was closed")
-        .coded("store_closed")
-        .retried(fencepost_core::Retry::Never)
-}
-
 impl Wakeups for SqliteStore {
     fn wakes(&self, topic: &Topic) -> WakeReceiver {
         self.0.watcher.sleeper(topic)

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use fencepost_core::refusal::store_closed;
 use fencepost_core::{Error, Kind, Result};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -13,7 +14,6 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::error::{commit_error, driver_error, rolled_back};
 use crate::options::SqliteOptions;
 use crate::state::{Group, Shared};
-use crate::store::closed;
 
 /// How many calls may wait for the writer; more wait in their own tasks.
 const WAITING: usize = 1_024;
@@ -162,7 +162,7 @@ impl Writer {
     }
 
     pub(crate) fn queue(&self) -> Result<mpsc::Sender<Order>> {
-        self.queue.lock().expect("no panic while the queue is held").clone().ok_or_else(closed)
+        self.queue.lock().expect("no panic while the queue is held").clone().ok_or_else(store_closed)
     }
 
     /// Runs `work` in a shared transaction, undone alone when it fails, and returns what it returned once that is durable.
@@ -177,9 +177,9 @@ impl Writer {
         let (reply, answer) = oneshot::channel();
         let call =
             Order::Call(Box::new(Pending { undo, since: Instant::now(), work: Some(work), result: None, reply }));
-        queue.send(call).await.map_err(|_| closed())?;
+        queue.send(call).await.map_err(|_| store_closed())?;
         drop(queue);
-        answer.await.unwrap_or_else(|_| Err(closed()))
+        answer.await.unwrap_or_else(|_| Err(store_closed()))
     }
 
     /// Runs `work` on the writer's thread while no transaction of this store is open.
@@ -193,8 +193,8 @@ impl Writer {
             let done = std::panic::catch_unwind(AssertUnwindSafe(work));
             let _ = reply.send(done.map_err(|_| Error::new(Kind::Internal, "cannot finish the work: it panicked")));
         }));
-        self.queue()?.send(order).await.map_err(|_| closed())?;
-        answer.await.unwrap_or_else(|_| Err(closed()))
+        self.queue()?.send(order).await.map_err(|_| store_closed())?;
+        answer.await.unwrap_or_else(|_| Err(store_closed()))
     }
 
     /// Takes no more calls. Returns what waits until the accepted ones are answered and every connection is closed.

@@ -187,7 +187,9 @@ pub async fn a_consumer_with_other_settings_is_a_conflict(h: &dyn Harness) {
     let stage = Stage::new(h, 2).await;
     let request = CreateConsumer::ordered(stage.path.clone(), count(3));
     let create = writes_nothing(h, "a conflicting create", stage.store.create_consumer(&request)).await;
-    let message = refused(create, Kind::Conflict).to_string();
+    let error = refused(create, Kind::Conflict);
+    assert_eq!(error.fact("slots"), Some("2"), "the fact is what is there");
+    let message = error.to_string();
     assert!(message.contains("`2`") && message.contains("`3`") && message.contains("`orders/billing`"), "{message}");
     assert_eq!(stage.store.consumer_status(None).await.unwrap()[0].slots, count(2));
 }

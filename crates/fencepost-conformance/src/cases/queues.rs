@@ -41,6 +41,7 @@ pub async fn a_queue_with_other_settings_is_a_conflict(h: &dyn Harness) {
     store.create_queue(&queue, Partitions::new(4).unwrap()).await.unwrap();
     let create = writes_nothing(h, "a conflicting create", store.create_queue(&queue, Partitions::new(8).unwrap())).await;
     let error = refused(create, Kind::Conflict);
+    assert_eq!(error.fact("partitions"), Some("4"), "the fact is what is there");
     let message = error.to_string();
     assert!(message.contains("`4`") && message.contains("`8`") && message.contains("`orders`"), "{message}");
     assert_eq!(store.queue_status().await.unwrap()[0].partitions.get(), 4);
