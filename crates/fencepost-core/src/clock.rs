@@ -36,6 +36,42 @@ impl Add<Duration> for Timestamp {
     }
 }
 
+impl std::str::FromStr for Timestamp {
+    type Err = Error;
+
+    /// A time in RFC 3339, in UTC: `2026-01-31T08:00:00Z`.
+    fn from_str(text: &str) -> Result<Self> {
+        let since = humantime::parse_rfc3339(text).ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        let micros = since.and_then(|since| i64::try_from(since.as_micros()).ok());
+        micros.map(Timestamp).ok_or_else(|| {
+            Error::invalid(
+                format!("cannot use `{}` as a time", text.escape_debug()),
+                "allowed is RFC 3339 in UTC since 1970, such as 2026-01-31T08:00:00Z",
+            )
+            .with("argument", "time")
+        })
+    }
+}
+
+/// An instant by the engine's clock, given or counted from when the call is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// Then.
+    At(Timestamp),
+    /// So long after the call.
+    After(Duration),
+}
+
+impl Moment {
+    /// The instant, seen from `now`.
+    pub fn seen_from(self, now: Timestamp) -> Timestamp {
+        match self {
+            Moment::At(at) => at,
+            Moment::After(duration) => now + duration,
+        }
+    }
+}
+
 impl From<Timestamp> for SystemTime {
     fn from(at: Timestamp) -> SystemTime {
         UNIX_EPOCH + at.since(Timestamp(0))

@@ -4,7 +4,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-use crate::{ConsumerName, Created, Dropped, QueueName, Result, SlotCount};
+use crate::{ConsumerName, Created, Dropped, Error, FailurePolicy, Position, QueueName, Result, SlotCount, Timestamp};
 
 /// A consumer's full name: its queue and its own.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,6 +39,39 @@ pub enum Start {
     Earliest,
     /// With what commits after the consumer was made.
     Latest,
+    /// With the first stored message that was sent at this instant or later.
+    At(Timestamp),
+    /// With the messages of a higher id: nothing with this one or a lower one is delivered, also not when it becomes due later.
+    AfterId(i64),
+    /// After a position that a message or a page told.
+    Position(Position),
+}
+
+impl std::str::FromStr for Start {
+    type Err = Error;
+
+    /// `earliest`, `latest`, an RFC 3339 time in UTC, `id:N`, or a position as messages show it.
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "earliest" => return Ok(Start::Earliest),
+            "latest" => return Ok(Start::Latest),
+            _ => {}
+        }
+        if let Some(id) = text.strip_prefix("id:").and_then(|id| id.parse().ok()).filter(|id| *id >= 0) {
+            return Ok(Start::AfterId(id));
+        }
+        if let Ok(position) = text.parse() {
+            return Ok(Start::Position(position));
+        }
+        if let Ok(time) = text.parse() {
+            return Ok(Start::At(time));
+        }
+        Err(Error::invalid(
+            format!("cannot start at `{}`", text.escape_debug()),
+            "allowed are `earliest`, `latest`, `id:N`, a time such as 2026-01-31T08:00:00Z, or a message's position",
+        )
+        .with("argument", "start"))
+    }
 }
 
 /// A consumer to make: `ordered(n)`.
@@ -50,18 +83,27 @@ pub struct CreateConsumer {
     pub slots: SlotCount,
     /// Where it begins.
     pub start: Start,
+    /// How it treats failures.
+    pub policy: FailurePolicy,
 }
 
 impl CreateConsumer {
     /// An ordered consumer with `slots` slots that begins at the earliest message.
     pub fn ordered(path: ConsumerPath, slots: SlotCount) -> Self {
-        Self { path, slots, start: Start::default() }
+        Self { path, slots, start: Start::default(), policy: FailurePolicy::default() }
     }
 
     /// Sets where it begins.
     #[must_use]
     pub fn start(mut self, start: Start) -> Self {
         self.start = start;
+        self
+    }
+
+    /// Sets how it treats failures.
+    #[must_use]
+    pub fn policy(mut self, policy: FailurePolicy) -> Self {
+        self.policy = policy;
         self
     }
 }
@@ -73,8 +115,16 @@ pub struct ConsumerStatus {
     pub path: ConsumerPath,
     /// How many slots it has.
     pub slots: SlotCount,
-    /// Messages that it has not acked yet.
+    /// How it treats failures.
+    pub policy: FailurePolicy,
+    /// Messages that are neither acked nor dead, those set aside included.
     pub lag: u64,
+    /// Those of them that failed or were snoozed and come again.
+    pub retrying: u64,
+    /// Those of them that wait for an earlier message of their key.
+    pub parked: u64,
+    /// Its dead letters.
+    pub dead: u64,
     /// Members whose membership is live.
     pub workers: u32,
 }
@@ -86,7 +136,7 @@ pub trait Consumers: Send + Sync {
     ///
     /// # Errors
     /// `not_found` when the queue does not exist; `invalid_input` for more slots than partitions; `conflict` when the consumer
-    /// exists with another number of slots.
+    /// exists with another number of slots or another policy; `position_gone` when it would start before messages that were removed.
     async fn create_consumer(&self, request: &CreateConsumer) -> Result<Created>;
 
     /// Drops a consumer with all its slots. With `force` also while slots are held or batches open: their owners' calls then

@@ -24,6 +24,8 @@ pub enum Kind {
     LeadershipLost,
     /// The call contradicts the stored state.
     Conflict,
+    /// Messages that a reader or a new consumer asks for were removed already.
+    PositionGone,
     /// Somebody holds the lock that the call needs; it was waited for up to a bound.
     Busy,
     /// A documented limit would be exceeded.
@@ -44,7 +46,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, for tables that must be complete.
-    pub const ALL: [Kind; 15] = [
+    pub const ALL: [Kind; 16] = [
         Kind::InvalidInput,
         Kind::NotFound,
         Kind::AlreadyExists,
@@ -52,6 +54,7 @@ impl Kind {
         Kind::OpenBatch,
         Kind::LeadershipLost,
         Kind::Conflict,
+        Kind::PositionGone,
         Kind::Busy,
         Kind::LimitExceeded,
         Kind::Unsupported,
@@ -72,6 +75,7 @@ impl Kind {
             Kind::OpenBatch => "open_batch",
             Kind::LeadershipLost => "leadership_lost",
             Kind::Conflict => "conflict",
+            Kind::PositionGone => "position_gone",
             Kind::Busy => "busy",
             Kind::LimitExceeded => "limit_exceeded",
             Kind::Unsupported => "unsupported",

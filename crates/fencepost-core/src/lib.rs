@@ -8,31 +8,43 @@
 
 mod clock;
 mod consumer;
+mod dead;
 mod engine_clock;
 mod epoch;
 mod error;
+mod failure;
 pub mod lease;
 mod member;
 mod message;
 mod name;
 mod partition;
 mod queue;
+mod reader;
 pub mod refusal;
 pub mod slot;
 mod store;
 mod wake;
 
-pub use clock::{BootInstant, Clock, Deadline, HostClock, ManualClock, Timestamp, Ttl};
+pub use clock::{BootInstant, Clock, Deadline, HostClock, ManualClock, Moment, Timestamp, Ttl};
 pub use consumer::{ConsumerPath, ConsumerStatus, Consumers, CreateConsumer, Start};
+pub use dead::{DEAD_KEPT, DeadLetter, DeadLetters};
 pub use engine_clock::{EngineClock, Recorded};
 pub use epoch::Epoch;
 pub use error::{Error, Kind, Result, Retry};
+pub use failure::{
+    DeadCause, Delay, Disposition, Failure, FailurePolicy, FailureText, LONGEST_BACKOFF, MAX_FAILURE, NackOutcome,
+    Nacked, OnFailure, UNPARKED,
+};
 pub use lease::{AcquireLease, Acquired, Forced, LeaseStatus, LeaseToken, Leases};
 pub use member::{Heartbeat, MemberStatus, Members, Pulse};
-pub use message::{BatchId, BatchSize, Headers, MAX_HEADERS, MAX_PAYLOAD, Message, MessageId, NewMessage};
-pub use name::{ConsumerName, HolderName, Key, LeaseName, MessageKind, Nonce, QueueName, Reason, WorkerName};
+pub use message::{BatchId, BatchSize, Headers, MAX_HEADERS, MAX_PAYLOAD, Message, MessageId, NewMessage, Window};
+pub use name::{
+    ConsumerName, HolderName, IdempotencyKey, Key, LeaseName, MessageKind, Nonce, QueueName, Reason, WorkerName,
+    random_u64,
+};
 pub use partition::{Partition, Partitions, RoundRobin, SlotCount, SlotIndex};
-pub use queue::{Created, Dropped, Position, QueueStatus, Queues};
+pub use queue::{Created, Dropped, OnceTtl, Position, QueueStatus, Queues, Retention, SentOnce};
+pub use reader::{Page, Readers};
 pub use slot::{AckReceived, Batch, ClaimSlot, Release, Renewal, SlotGrant, SlotStatus, SlotToken, Slots};
 pub use store::{Store, StoreInfo};
 pub use wake::{Closed, Topic, WakeHub, WakeReceiver, Wakeups};

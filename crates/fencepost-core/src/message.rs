@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::{Error, Key, Kind, MessageKind, Result, Timestamp};
+use sha2::{Digest, Sha256};
+
+use crate::{Delay, Error, Key, Kind, MessageKind, Moment, Position, Result, Timestamp};
 
 /// The largest payload in bytes: 1 MiB.
 pub const MAX_PAYLOAD: usize = 1 << 20;
@@ -21,6 +23,9 @@ macro_rules! identities {
         pub struct $name(i64);
 
         impl $name {
+            /// The largest one.
+            pub const MAX: Self = Self(i64::MAX);
+
             /// Checks and takes the number.
             ///
             /// # Errors
@@ -68,6 +73,17 @@ pub struct NewMessage {
     kind: MessageKind,
     payload: Vec<u8>,
     headers: Headers,
+    due: Option<Moment>,
+    expires: Option<Moment>,
+}
+
+/// When a message may be handed out, by the engine's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// Not before this, if that is later than the send.
+    pub due_at: Option<Timestamp>,
+    /// Not from this on.
+    pub expires_at: Option<Timestamp>,
 }
 
 impl NewMessage {
@@ -82,7 +98,7 @@ impl NewMessage {
                 .with("limit", MAX_PAYLOAD)
                 .hinted("a payload may have 1048576 bytes (1 MiB); keep larger data elsewhere and send where it is"));
         }
-        Ok(Self { key: None, kind: MessageKind::default(), payload, headers: Headers::new() })
+        Ok(Self { key: None, kind: MessageKind::default(), payload, headers: Headers::new(), due: None, expires: None })
     }
 
     /// Sets the key: messages of one key are handled in order.
@@ -121,6 +137,73 @@ impl NewMessage {
         Ok(self)
     }
 
+    /// Holds the message back: it gets its place in the log when `delay` after the send has passed, and its order within its key
+    /// counts from then.
+    #[must_use]
+    pub fn delay(mut self, delay: Delay) -> Self {
+        self.due = Some(Moment::After(delay.get()));
+        self
+    }
+
+    /// Holds the message back until `at`. An instant that has passed means now.
+    #[must_use]
+    pub fn deliver_at(mut self, at: Timestamp) -> Self {
+        self.due = Some(Moment::At(at));
+        self
+    }
+
+    /// Lets the message go, undelivered, when `after` the send has passed. One that was handed out before stays with its batch.
+    #[must_use]
+    pub fn expires_in(mut self, after: Delay) -> Self {
+        self.expires = Some(Moment::After(after.get()));
+        self
+    }
+
+    /// Lets the message go, undelivered, at `at`.
+    #[must_use]
+    pub fn expires_at(mut self, at: Timestamp) -> Self {
+        self.expires = Some(Moment::At(at));
+        self
+    }
+
+    /// For engines: when the message may be handed out if it is sent at `now`.
+    ///
+    /// # Errors
+    /// `invalid_input` when it would expire before it is due.
+    pub fn window(&self, now: Timestamp) -> Result<Window> {
+        let due_at = self.due.map(|due| due.seen_from(now)).filter(|due| *due > now);
+        let expires_at = self.expires.map(|expires| expires.seen_from(now));
+        if let (Some(due), Some(expires)) = (due_at, expires_at)
+            && expires <= due
+        {
+            let early = due.since(expires);
+            return Err(Error::invalid(
+                format!("cannot send a message that expires `{early:?}` before it is due"),
+                "a message expires after it is due, or not at all",
+            )
+            .with("argument", "expires"));
+        }
+        Ok(Window { due_at, expires_at })
+    }
+
+    /// What tells two messages apart for an idempotent send: a SHA-256 over key, kind, payload and headers.
+    pub fn digest(&self) -> [u8; 32] {
+        let mut hash = Sha256::new();
+        let mut part = |bytes: &[u8]| {
+            // The length keeps neighbouring parts from running into each other.
+            hash.update((bytes.len() as u64).to_be_bytes());
+            hash.update(bytes);
+        };
+        part(self.key.as_ref().map_or("", Key::as_str).as_bytes());
+        part(self.kind.as_str().as_bytes());
+        part(&self.payload);
+        for (name, value) in &self.headers {
+            part(name.as_bytes());
+            part(value.as_bytes());
+        }
+        hash.finalize().into()
+    }
+
     /// The key, if there is one.
     pub fn get_key(&self) -> Option<&Key> {
         self.key.as_ref()
@@ -147,6 +230,8 @@ impl NewMessage {
 pub struct Message {
     /// Identifies the message within its queue.
     pub id: MessageId,
+    /// Where it sits in the log.
+    pub position: Position,
     /// What orders it, if anything.
     pub key: Option<Key>,
     /// What sort of message it is.

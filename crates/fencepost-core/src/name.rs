@@ -109,6 +109,8 @@ names! {
     MessageKind = "a message kind";
     /// Why an operator took something by force; kept for the record.
     Reason = "a reason";
+    /// Identifies what a message is about, so that it is sent once however often it is tried; unique within its queue.
+    IdempotencyKey = "an idempotency key";
     /// Identifies one attempt to acquire or claim, so that a lost reply can be asked for again.
     Nonce = "a nonce";
 }
@@ -125,12 +127,24 @@ impl Nonce {
     /// # Errors
     /// `unavailable` when the operating system gives no randomness.
     pub fn random() -> Result<Self> {
-        let mut bytes = [0_u8; 16];
-        getrandom::fill(&mut bytes).map_err(|cause| {
-            Error::new(crate::Kind::Unavailable, "cannot make a nonce: the system gave no randomness").caused_by(cause)
-        })?;
-        Ok(Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
+        Ok(Self(random::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect()))
     }
+}
+
+fn random<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0_u8; N];
+    getrandom::fill(&mut bytes).map_err(|cause| {
+        Error::new(crate::Kind::Unavailable, "cannot go on: the system gave no randomness").caused_by(cause)
+    })?;
+    Ok(bytes)
+}
+
+/// For engines: 64 random bits, for jitter.
+///
+/// # Errors
+/// `unavailable` when the operating system gives no randomness.
+pub fn random_u64() -> Result<u64> {
+    random().map(u64::from_ne_bytes)
 }
 
 #[cfg(test)]

@@ -1,6 +1,11 @@
 //! For engines: the errors of the contract that every engine answers alike, so that no two say different things of the same call.
 
-use crate::{ConsumerPath, Error, Kind, Partitions, QueueName, Retry, SlotCount, SlotIndex};
+use std::fmt;
+
+use crate::{
+    ConsumerPath, CreateConsumer, Error, FailurePolicy, IdempotencyKey, Kind, MessageId, Partitions, Position,
+    QueueName, Retry, SlotCount, SlotIndex,
+};
 
 /// The queue does not exist.
 pub fn no_queue(queue: &QueueName) -> Error {
@@ -32,12 +37,60 @@ pub fn other_partitions(queue: &QueueName, asked: Partitions, found: Partitions)
         .hinted("the number of partitions of a queue is fixed; use it as it is, or another name")
 }
 
-/// The consumer exists with another number of slots.
-pub fn other_slots(path: &ConsumerPath, asked: SlotCount, found: SlotCount) -> Error {
-    Error::new(Kind::Conflict, format!("cannot create the consumer `{path}` with `{asked}` slots: it has `{found}`"))
+/// The consumer exists with other settings; nothing when they are the same.
+pub fn other_consumer(asked: &CreateConsumer, slots: SlotCount, policy: &FailurePolicy) -> Option<Error> {
+    let CreateConsumer { path, .. } = asked;
+    let other = |what: &'static str, asked: &dyn fmt::Display, found: &dyn fmt::Display| {
+        Error::new(
+            Kind::Conflict,
+            format!("cannot create the consumer `{path}` with {what} `{asked}`: it has `{found}`"),
+        )
         .with("consumer", path)
-        .with("slots", found)
+        .with("setting", what)
+        .with("found", found)
         .hinted("use it as it is, or another name; dropping it forgets its position")
+    };
+    let (wanted, found) = (&asked.policy, policy);
+    if asked.slots != slots {
+        return Some(other("slots", &asked.slots.get(), &slots.get()));
+    }
+    if wanted.get_on_failure() != found.get_on_failure() {
+        return Some(other("on_failure", &wanted.get_on_failure().as_str(), &found.get_on_failure().as_str()));
+    }
+    if wanted.get_max_attempts() != found.get_max_attempts() {
+        return Some(other("max_attempts", &wanted.get_max_attempts(), &found.get_max_attempts()));
+    }
+    if wanted.get_max_crashes() != found.get_max_crashes() {
+        return Some(other("max_crashes", &wanted.get_max_crashes(), &found.get_max_crashes()));
+    }
+    if wanted.get_backoff() != found.get_backoff() {
+        let shown = |policy: &FailurePolicy| humantime::format_duration(policy.get_backoff()).to_string();
+        return Some(other("backoff", &shown(wanted), &shown(found)));
+    }
+    None
+}
+
+/// What is asked for was removed already.
+pub fn position_gone(queue: &QueueName, asked: impl fmt::Display, first: Option<Position>) -> Error {
+    let first = first.map_or_else(|| "none".to_owned(), |first| first.to_string());
+    Error::new(
+        Kind::PositionGone,
+        format!("cannot read the queue `{queue}` from `{asked}`: messages after it were removed"),
+    )
+    .with("queue", queue)
+    .with("first_position", &first)
+    .hinted(format!("the first message there is sits at `{first}`; `earliest` starts with it"))
+}
+
+/// The idempotency key stands for another message.
+pub fn other_message(queue: &QueueName, key: &IdempotencyKey, first: MessageId) -> Error {
+    Error::new(
+        Kind::Conflict,
+        format!("cannot send to `{queue}` under the idempotency key `{key}`: it stands for another message, `{first}`"),
+    )
+    .with("queue", queue)
+    .with("first_id", first)
+    .hinted("payload, key, kind and headers have to be those of the first send; use another idempotency key for another message")
 }
 
 /// The queue cannot be dropped without force.

@@ -1,34 +1,59 @@
 //! Consumers in the model: made and dropped with all their slots at once.
 
 use async_trait::async_trait;
-use fencepost_core::refusal::other_slots;
+use fencepost_core::refusal::{other_consumer, position_gone};
 use fencepost_core::slot::{Call, Outcome, SlotState, step};
 use fencepost_core::{
     ConsumerPath, ConsumerStatus, Consumers, CreateConsumer, Created, Dropped, Position, QueueName, Result, Start,
     Topic,
 };
 
-use crate::state::Consumer;
+use crate::state::{Consumer, Queue};
 use crate::{MemStore, MemTransaction};
+
+impl Queue {
+    /// The position after which a consumer or a reader begins.
+    pub(crate) fn start(&self, name: &QueueName, start: Start) -> Result<Position> {
+        let after = match start {
+            Start::Earliest => return Ok(Position::START),
+            Start::Latest => return Ok(Position::from_storage(self.appended)),
+            Start::At(at) => {
+                let first = self.log.iter().find(|(_, stored)| stored.created_at >= at).map(|(position, _)| *position);
+                let last = Position::from_storage(self.appended);
+                return Ok(first.map_or(last, |first| Position::from_storage(first.to_storage() - 1)));
+            }
+            Start::AfterId(id) => Position::from_storage(id),
+            Start::Position(position) => position,
+        };
+        if after < self.gone {
+            return Err(position_gone(name, after, self.log.keys().next().copied()));
+        }
+        Ok(after)
+    }
+}
 
 impl MemTransaction<'_> {
     fn create_consumer(&mut self, request: &CreateConsumer) -> Result<Created> {
-        let CreateConsumer { path, slots, start } = request;
+        let CreateConsumer { path, slots, start, policy } = request;
         let queue = self.state().queue(&path.queue)?;
         slots.fits(queue.partitions)?;
-        if let Some(present) = queue.consumers.get(&path.consumer).map(|consumer| consumer.count) {
-            if present == *slots {
-                return Ok(Created::Existed);
-            }
-            return Err(other_slots(path, *slots, present));
+        if let Some(present) = queue.consumers.get(&path.consumer) {
+            return match other_consumer(request, present.count, &present.policy) {
+                None => Ok(Created::Existed),
+                Some(conflict) => Err(conflict),
+            };
         }
-        let cursor = match start {
-            Start::Earliest => Position::START,
-            Start::Latest => Position::from_storage(queue.appended),
+        let cursor = queue.start(&path.queue, *start)?;
+        let after_id = match start {
+            Start::AfterId(id) => Some(*id),
+            _ => None,
         };
         let consumer = Consumer {
             slots: slots.slots().map(|_| SlotState::new(cursor)).collect(),
             count: *slots,
+            policy: *policy,
+            after_id,
+            aside: Default::default(),
             members: Default::default(),
             forced: Vec::new(),
         };
@@ -56,12 +81,19 @@ impl MemStore {
         let mut statuses = Vec::new();
         for (name, queue) in state.selected(queue)? {
             for (consumer_name, consumer) in &queue.consumers {
-                let slots = consumer.count.slots().zip(&consumer.slots);
-                let lag = slots.map(|(slot, state)| queue.waiting(consumer.count, slot, state.cursor).count() as u64);
+                let slots = || consumer.count.slots().zip(&consumer.slots);
+                let lag = slots().map(|(slot, state)| consumer.lag(queue, slot, state.cursor)).sum();
+                let counts = slots().map(|(slot, _)| consumer.counts(slot));
+                let (retrying, parked) = counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+                let dead = queue.dead.keys().filter(|(name, _)| name == consumer_name).count() as u64;
                 statuses.push(ConsumerStatus {
                     path: ConsumerPath { queue: name.clone(), consumer: consumer_name.clone() },
                     slots: consumer.count,
-                    lag: lag.sum(),
+                    policy: consumer.policy,
+                    lag,
+                    retrying,
+                    parked,
+                    dead,
                     workers: consumer.live_members(now).count() as u32,
                 });
             }

@@ -3,7 +3,9 @@
 //! One mutex guards one state. A transaction works on a copy that is made at its first change, and swaps it in when it commits;
 //! what changes nothing writes nothing. Nothing here decides what a call means: the transition tables of `fencepost-core` do.
 
+mod aside;
 mod consumer;
+mod dead;
 mod lease;
 mod member;
 mod queue;

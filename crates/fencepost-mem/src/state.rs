@@ -8,9 +8,12 @@ use fencepost_core::lease::LeaseState;
 use fencepost_core::refusal::{no_consumer, no_queue, no_slot};
 use fencepost_core::slot::SlotState;
 use fencepost_core::{
-    ConsumerName, ConsumerPath, Forced, Key, LeaseName, MessageId, NewMessage, Nonce, Partition, Partitions, Position,
-    QueueName, Result, SlotCount, SlotIndex, Timestamp, WorkerName,
+    ConsumerName, ConsumerPath, DeadLetter, FailurePolicy, Forced, IdempotencyKey, Key, LeaseName, MessageId,
+    NewMessage, Nonce, Partition, Partitions, Position, QueueName, Result, Retention, SlotCount, SlotIndex, Timestamp,
+    WorkerName,
 };
+
+use crate::aside::Kept;
 
 /// Everything that a store holds.
 #[derive(Debug, Clone, Default)]
@@ -27,11 +30,29 @@ pub(crate) struct State {
 #[derive(Debug, Clone)]
 pub(crate) struct Queue {
     pub(crate) partitions: Partitions,
-    /// Messages ever appended, which is also the position of the last one.
+    /// The last position given; a message held back takes one for its id and another one when it is due.
     pub(crate) appended: i64,
+    pub(crate) paused: bool,
+    pub(crate) retention: Retention,
+    /// The highest position that was removed.
+    pub(crate) gone: Position,
+    /// Messages that are not due yet, by when they are.
+    pub(crate) delayed: BTreeMap<(Timestamp, MessageId), Arc<Stored>>,
+    /// What idempotent sends left.
+    pub(crate) once: BTreeMap<IdempotencyKey, Once>,
+    /// Dead letters by consumer, which may be gone, and id.
+    pub(crate) dead: BTreeMap<(ConsumerName, MessageId), (DeadLetter, Arc<Stored>)>,
     /// What is stored, by position. Shared, so that a transaction copies the log only when it changes the log.
     pub(crate) log: Arc<BTreeMap<Position, Arc<Stored>>>,
     pub(crate) consumers: BTreeMap<ConsumerName, Consumer>,
+}
+
+/// What an idempotent send left.
+#[derive(Debug, Clone)]
+pub(crate) struct Once {
+    pub(crate) id: MessageId,
+    pub(crate) digest: [u8; 32],
+    pub(crate) expires_at: Timestamp,
 }
 
 /// A message in the log.
@@ -41,6 +62,7 @@ pub(crate) struct Stored {
     pub(crate) partition: Partition,
     pub(crate) message: NewMessage,
     pub(crate) created_at: Timestamp,
+    pub(crate) expires_at: Option<Timestamp>,
 }
 
 /// A consumer with its slots, by index, and its members.
@@ -48,6 +70,11 @@ pub(crate) struct Stored {
 pub(crate) struct Consumer {
     pub(crate) slots: Vec<SlotState>,
     pub(crate) count: SlotCount,
+    pub(crate) policy: FailurePolicy,
+    /// Nothing with this id or a lower one is delivered.
+    pub(crate) after_id: Option<i64>,
+    /// What is not, or not only, in the log for this consumer, by position.
+    pub(crate) aside: BTreeMap<Position, Kept>,
     pub(crate) members: BTreeMap<Nonce, Member>,
     /// What operators took by force.
     pub(crate) forced: Vec<(SlotIndex, Forced)>,

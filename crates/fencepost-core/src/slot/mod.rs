@@ -1,16 +1,18 @@
 //! Slots: the unit of ownership of an ordered consumer. Cursor, owner and open batch are ONE state with one transition table.
 
+mod aside;
 mod step;
 mod table;
 
 use async_trait::async_trait;
 
 use crate::{
-    BatchId, BatchSize, ConsumerPath, Epoch, Forced, Message, Nonce, QueueName, Reason, Result, SlotIndex, Timestamp,
-    Ttl, WorkerName,
+    BatchId, BatchSize, ConsumerPath, Delay, Epoch, Failure, FailureText, Forced, Message, MessageId, Nacked, Nonce,
+    QueueName, Reason, Result, SlotIndex, Timestamp, Ttl, WorkerName,
 };
 
-pub use step::{Call, Claimant, Found, GrantOrigin, OpenBatch, Outcome, Owner, Refusal, SlotState, Step, step};
+pub use aside::{Aside, Place, Settled, share_of_again};
+pub use step::{Call, Claimant, Found, GrantOrigin, OpenBatch, Outcome, Owner, Part, Refusal, SlotState, Step, step};
 pub use table::{Action, Event, Phase, TABLE};
 
 /// A claim of any slot, or of a given one.
@@ -120,14 +122,18 @@ pub struct SlotStatus {
     pub slot: SlotIndex,
     /// The stored state.
     pub state: SlotState,
-    /// Messages of the slot's partitions that are not acked yet.
+    /// Messages of the slot's partitions that are neither acked nor dead, those set aside included.
     pub lag: u64,
+    /// Those of them that failed or were snoozed and come again.
+    pub retrying: u64,
+    /// Those of them that wait for an earlier message of their key.
+    pub parked: u64,
 }
 
 /// Owning slots and finishing batches.
 ///
-/// A call whose epoch is not the current owner's changes nothing: `receive` and `ack` answer the error `fenced`, `renew_slot`
-/// [`Renewal::Lost`], `release_slot` and `abandon_slot` [`Release::NotHeld`]. An owner whose TTL has passed is still the owner
+/// A call whose epoch is not the current owner's changes nothing: `receive`, the acks and the dispositions answer the error `fenced`,
+/// `renew_slot` [`Renewal::Lost`], `release_slot` and `abandon_slot` [`Release::NotHeld`]. An owner whose TTL has passed is still the owner
 /// until somebody else is granted the slot.
 #[async_trait]
 pub trait Slots: Send + Sync {
@@ -143,19 +149,71 @@ pub trait Slots: Send + Sync {
     /// `not_found` when the consumer or the slot does not exist; `unavailable`.
     async fn claim_slot(&self, request: &ClaimSlot, slot: SlotIndex) -> Result<Option<SlotGrant>>;
 
-    /// The open batch again, whatever `max` is; else a new batch of at most `max` messages; `None` when nothing is there. An
-    /// empty receive writes nothing and does not renew.
+    /// The open batch again, whatever `max` is, without the messages that have a disposition by now; else a new batch of at most
+    /// `max` messages; `None` when nothing is there, or nothing new while the queue is paused. An empty receive writes nothing and
+    /// does not renew.
+    ///
+    /// Messages that come again go first, by position. While new ones wait too they take at most half of `max`, rounded up; with a
+    /// `max` of 1 both take turns.
     ///
     /// # Errors
     /// `fenced`, with `presented_epoch` and `current_epoch`; `not_found`; `unavailable`.
     async fn receive(&self, token: &SlotToken, max: BatchSize) -> Result<Option<Batch>>;
 
-    /// Finishes the open batch and moves the cursor past exactly it. Returns how many messages were acked: 0, and no change, for
-    /// the batch that was acked last.
+    /// Finishes the open batch and moves the cursor past exactly it; what was decided about single messages takes effect. Returns
+    /// how many messages were acked, those with a disposition left out: 0, and no change, for the batch that was acked last.
     ///
     /// # Errors
     /// `fenced`; `conflict` for any other batch; `not_found`; `unavailable`, `unknown_outcome`.
     async fn ack(&self, token: &SlotToken, batch: BatchId) -> Result<u32>;
+
+    /// Acks the open batch up to and with one of its messages. The rest stays open as the same batch, with the dispositions of its
+    /// messages; through the last message this is an ack. Returns how many messages were acked: 0 when the message was before.
+    ///
+    /// # Errors
+    /// As [`Slots::ack`]; `not_found` when the message is not of the batch.
+    async fn ack_through(&self, token: &SlotToken, batch: BatchId, message: MessageId) -> Result<u32>;
+
+    /// Records that a message of the open batch failed. It takes effect when the batch is acked: the message comes again, by the
+    /// policy's backoff unless the failure says when, or is a dead letter when it is out of attempts. An heir of the batch does not
+    /// run it. What was decided last about a message counts.
+    ///
+    /// Under [`crate::OnFailure::Pause`] the later messages of its key in the batch are withdrawn, and must not be run.
+    ///
+    /// # Errors
+    /// `fenced`; `conflict` for any other batch than the open one; `not_found` when the message is not of it; `unavailable`.
+    async fn nack(&self, token: &SlotToken, batch: BatchId, message: MessageId, failure: &Failure) -> Result<Nacked>;
+
+    /// Puts a message of the open batch off. As [`Slots::nack`], but it spends no attempt. Returns the withdrawn messages.
+    ///
+    /// # Errors
+    /// As [`Slots::nack`].
+    async fn snooze(
+        &self,
+        token: &SlotToken,
+        batch: BatchId,
+        message: MessageId,
+        retry_after: Delay,
+    ) -> Result<Vec<MessageId>>;
+
+    /// Gives a message of the open batch up: it becomes a dead letter when the batch is acked.
+    ///
+    /// # Errors
+    /// As [`Slots::nack`].
+    async fn dead_letter(
+        &self,
+        token: &SlotToken,
+        batch: BatchId,
+        message: MessageId,
+        reason: &FailureText,
+    ) -> Result<()>;
+
+    /// When the next message becomes due that is not: a delayed one of the queue, or one of the slot's that comes again. An instant
+    /// that has passed means now. Without one, only what is sent brings messages.
+    ///
+    /// # Errors
+    /// `not_found`; `unavailable`.
+    async fn next_due(&self, path: &ConsumerPath, slot: SlotIndex) -> Result<Option<Timestamp>>;
 
     /// Acks the open batch and receives the next one, in one call and one commit.
     ///

@@ -1,7 +1,12 @@
 //! The pure step function over the table: classify the call against the stored state, look the action up, apply it.
 
 use super::table::{Action, Event, Phase};
-use crate::{BatchId, ConsumerPath, Epoch, Error, Kind, Nonce, Position, SlotIndex, Timestamp, Ttl, WorkerName};
+use crate::{
+    BatchId, ConsumerPath, Epoch, Error, Kind, MessageId, Nonce, Position, SlotIndex, Timestamp, Ttl, WorkerName,
+};
+
+/// How many owners a message ends that was handed out alone, until it is a dead letter.
+const CONVICTED: u32 = 2;
 
 /// The stored state of a slot: cursor, ownership and open batch in one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +21,8 @@ pub struct SlotState {
     pub batch: Option<OpenBatch>,
     /// The batch that was acked last.
     pub last_acked: Option<BatchId>,
+    /// While one message of a batch is suspected of ending its owners: up to here messages come in batches of one.
+    pub isolated: Option<Position>,
 }
 
 /// Who holds a slot, beside its epoch.
@@ -31,19 +38,24 @@ pub struct Owner {
     pub expires_at: Timestamp,
 }
 
-/// What was handed out: the messages of the slot's partitions after the cursor and up to `through`.
+/// What was handed out: the messages of the slot's partitions after the cursor and up to `through`, without those set aside, and those
+/// that were set aside before and came again with this batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenBatch {
     /// Identifies the batch within its slot.
     pub id: BatchId,
     /// The position of its last message.
     pub through: Position,
-    /// How many messages it has.
+    /// How many messages it has without a disposition.
     pub size: u32,
     /// How often it was handed to an owner.
     pub deliveries: u32,
     /// Owners that lost it by expiry.
     pub crashes: u32,
+    /// Whether nothing was set aside: its messages are exactly the range after the cursor.
+    pub plain: bool,
+    /// Whether its one message is suspected of ending its owners.
+    pub alone: bool,
 }
 
 /// Who claims.
@@ -57,15 +69,44 @@ pub struct Claimant<'a> {
     pub ttl: Ttl,
     /// The epoch that the store gives to its next grant.
     pub epoch: Epoch,
+    /// When [`SlotState::is_suspected`]: how far the cursor goes with the open batch's first message that has no disposition.
+    pub suspect: Option<Position>,
 }
 
-/// What a receive found after the cursor.
+/// What a receive found, looked up only when no batch is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
-    /// The position of the last message that goes into the batch.
-    pub through: Position,
-    /// How many messages go into it.
-    pub size: u32,
+pub enum Found {
+    /// Nothing waits.
+    Nothing,
+    /// What waits up to here is not to be handed out now: it was set aside, has expired, or was suspected and is done.
+    Skipped(Position),
+    /// Messages for a batch.
+    Messages {
+        /// How far the cursor goes with them.
+        through: Position,
+        /// How many there are.
+        size: u32,
+        /// Whether they are exactly the range after the cursor.
+        plain: bool,
+    },
+}
+
+/// What an ack through a message of the open batch found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// It is not of the batch.
+    Foreign,
+    /// It was acked before.
+    Acked,
+    /// It is of the batch, and more follow.
+    First {
+        /// How far the cursor goes with it.
+        through: Position,
+        /// How many messages without a disposition are acked.
+        acked: u32,
+    },
+    /// It is the last one.
+    Whole,
 }
 
 /// A call on one slot.
@@ -73,12 +114,12 @@ pub struct Found {
 pub enum Call<'a> {
     /// Claim it.
     Claim(Claimant<'a>),
-    /// Receive; `found` is what waits after the cursor, looked up only when no batch is open.
+    /// Receive.
     Receive {
         /// The presented epoch.
         epoch: Epoch,
         /// What waits.
-        found: Option<Found>,
+        found: Found,
     },
     /// Ack a batch.
     Ack {
@@ -86,6 +127,29 @@ pub enum Call<'a> {
         epoch: Epoch,
         /// The batch to finish.
         batch: BatchId,
+    },
+    /// Ack a batch through one of its messages.
+    AckThrough {
+        /// The presented epoch.
+        epoch: Epoch,
+        /// The batch.
+        batch: BatchId,
+        /// The message.
+        message: MessageId,
+        /// What it is to the batch, looked up only when that is open.
+        part: Part,
+    },
+    /// Record a disposition: nack, snooze, dead letter.
+    Dispose {
+        /// The presented epoch.
+        epoch: Epoch,
+        /// The batch.
+        batch: BatchId,
+        /// The message.
+        message: MessageId,
+        /// How many messages of the batch have a disposition by this that had none, looked up only when it is open; `None` when the
+        /// message is not of the batch.
+        fresh: Option<u32>,
     },
     /// Renew the grant.
     Renew {
@@ -131,6 +195,11 @@ pub enum GrantOrigin {
         /// The epoch that lost it.
         from: Epoch,
     },
+    /// The open batch of an owner that expired had one message left that is suspected; it is a dead letter now.
+    Convicted {
+        /// The epoch that lost it.
+        from: Epoch,
+    },
     /// The open batch that an owner gave up came along.
     Inherited,
 }
@@ -148,8 +217,12 @@ pub enum Outcome {
     Reissued(OpenBatch),
     /// Nothing waits.
     Nothing,
+    /// The cursor moved, nothing was handed out; more may wait.
+    Skipped,
     /// So many messages acked.
     Acked(u32),
+    /// The disposition is recorded.
+    Disposed,
     /// Extended.
     Renewed,
     /// Not held by this epoch (renewal).
@@ -185,6 +258,13 @@ pub enum Refusal {
         /// The open one.
         open: Option<BatchId>,
     },
+    /// The message is not of the open batch.
+    Foreign {
+        /// The open batch.
+        batch: BatchId,
+        /// What the caller named.
+        message: MessageId,
+    },
     /// A live owner is in the way of a drop.
     Live,
 }
@@ -219,6 +299,13 @@ impl Refusal {
                 .with("open_batch_id", open)
                 .hinted("finish the batch that the last receive returned")
             }
+            Refusal::Foreign { batch, message } => Error::new(
+                Kind::NotFound,
+                format!("cannot {operation} message `{message}` on {place}: it is not in the open batch `{batch}`"),
+            )
+            .with("batch_id", batch)
+            .with("message_id", message)
+            .hinted("name a message that the last receive returned and that was not withdrawn or acked since"),
             Refusal::Live => Error::new(Kind::Conflict, format!("cannot {operation}: {place} is held by a live owner"))
                 .hinted("stop its workers first, or force it: their calls then answer `not_found`"),
         };
@@ -238,7 +325,7 @@ pub struct Step {
 impl SlotState {
     /// A slot that nobody ever held, with everything up to `cursor` behind it.
     pub const fn new(cursor: Position) -> Self {
-        Self { cursor, epoch: None, owner: None, batch: None, last_acked: None }
+        Self { cursor, epoch: None, owner: None, batch: None, last_acked: None, isolated: None }
     }
 
     /// The column of the table that this state is in at `now`. A grant is live strictly before its expiry.
@@ -258,20 +345,51 @@ impl SlotState {
         self.owner.is_some() && self.epoch == Some(epoch)
     }
 
+    /// Whether a claim now finds that so many owners lost the open batch that its first message has to be looked up.
+    pub fn is_suspected(&self, max_crashes: u32, now: Timestamp) -> bool {
+        self.phase(now) == Phase::OpenExpired
+            && self.batch.is_some_and(|batch| {
+                batch.size > 0 && batch.crashes + 1 >= if batch.alone { CONVICTED } else { max_crashes }
+            })
+    }
+
+    /// Whether `batch` is the open one.
+    pub fn has_open(&self, batch: BatchId) -> bool {
+        self.batch.is_some_and(|open| open.id == batch)
+    }
+
     /// The row of the table that `call` is against this state.
     pub fn classify(&self, call: &Call<'_>) -> Event {
         match *call {
+            Call::Claim(Claimant { suspect: Some(_), .. }) => match self.batch {
+                Some(batch) if batch.alone => Event::ClaimConvicted,
+                _ => Event::ClaimSuspect,
+            },
             Call::Claim(claimant) => {
                 let granted = self.owner.as_ref().and_then(|owner| owner.nonce.as_ref());
                 if claimant.nonce.is_some() && granted == claimant.nonce { Event::ClaimSameNonce } else { Event::Claim }
             }
             Call::Receive { epoch, .. } if !self.is_own(epoch) => Event::ReceiveNotOwn,
-            Call::Receive { found: Some(_), .. } => Event::ReceiveOwn,
-            Call::Receive { found: None, .. } => Event::ReceiveOwnEmpty,
-            Call::Ack { epoch, .. } if !self.is_own(epoch) => Event::AckNotOwn,
-            Call::Ack { batch, .. } if self.batch.is_some_and(|open| open.id == batch) => Event::AckOwnOpen,
-            Call::Ack { batch, .. } if self.last_acked == Some(batch) => Event::AckOwnLast,
-            Call::Ack { .. } => Event::AckOwnOther,
+            Call::Receive { .. } if self.batch.is_some_and(|open| open.size == 0) => Event::ReceiveOwnSettled,
+            Call::Receive { found: Found::Messages { .. }, .. } => Event::ReceiveOwn,
+            Call::Receive { found: Found::Nothing, .. } => Event::ReceiveOwnEmpty,
+            Call::Receive { found: Found::Skipped(_), .. } => Event::ReceiveOwnSkipped,
+            Call::Ack { epoch, .. } | Call::AckThrough { epoch, .. } if !self.is_own(epoch) => Event::AckNotOwn,
+            Call::AckThrough { batch, part, .. } if self.has_open(batch) => match part {
+                Part::First { .. } => Event::AckThroughOwnPart,
+                Part::Whole => Event::AckOwnOpen,
+                Part::Acked => Event::AckThroughOwnAcked,
+                Part::Foreign => Event::AckThroughOwnForeign,
+            },
+            Call::Ack { batch, .. } if self.has_open(batch) => Event::AckOwnOpen,
+            Call::Ack { batch, .. } | Call::AckThrough { batch, .. } if self.last_acked == Some(batch) => {
+                Event::AckOwnLast
+            }
+            Call::Ack { .. } | Call::AckThrough { .. } => Event::AckOwnOther,
+            Call::Dispose { epoch, .. } if !self.is_own(epoch) => Event::DisposeNotOwn,
+            Call::Dispose { batch, .. } if !self.has_open(batch) => Event::DisposeOwnOther,
+            Call::Dispose { fresh: Some(_), .. } => Event::DisposeOwnOpen,
+            Call::Dispose { fresh: None, .. } => Event::DisposeOwnForeign,
             Call::Renew { epoch } if self.is_own(epoch) => Event::RenewOwn,
             Call::Renew { .. } => Event::RenewNotOwn,
             Call::Release { epoch } if self.is_own(epoch) => Event::ReleaseOwn,
@@ -299,6 +417,12 @@ impl SlotState {
         }
     }
 
+    /// The open batch closes, the cursor moves past exactly it.
+    fn closed(&self) -> SlotState {
+        let batch = self.batch.expect("an open slot has a batch");
+        SlotState { cursor: batch.through, batch: None, last_acked: Some(batch.id), ..self.clone() }
+    }
+
     fn without_owner(&self) -> SlotState {
         SlotState { owner: None, ..self.clone() }
     }
@@ -313,7 +437,8 @@ impl SlotState {
         due
     }
 
-    fn next_batch(&self) -> BatchId {
+    /// The id of the next batch.
+    pub fn next_batch(&self) -> BatchId {
         let last = self.last_acked.map_or(0, BatchId::get);
         BatchId::new(last + 1).expect("one more than a batch id or 0 is positive")
     }
@@ -346,15 +471,31 @@ pub fn step(state: &SlotState, call: &Call<'_>, now: Timestamp) -> Step {
             };
             changed(Outcome::Granted(origin), next)
         }
+        (Action::Isolate, Call::Claim(claimant @ Claimant { suspect: Some(through), .. })) => {
+            let from = state.epoch.expect("a slot with an owner has an epoch");
+            let mut next = state.grant(&claimant, now);
+            let batch = next.batch.as_mut().expect("an open slot has a batch");
+            next.isolated = Some(batch.through);
+            let deliveries = batch.deliveries + 1;
+            *batch = OpenBatch { through, size: 1, deliveries, crashes: 0, plain: false, alone: true, ..*batch };
+            changed(Outcome::Granted(GrantOrigin::TakeOver { from }), next)
+        }
+        (Action::Convict, Call::Claim(claimant)) => {
+            let from = state.epoch.expect("a slot with an owner has an epoch");
+            let next = state.closed().grant(&claimant, now);
+            changed(Outcome::Granted(GrantOrigin::Convicted { from }), next)
+        }
         (Action::StoredGrant, _) => unchanged(Outcome::Granted(GrantOrigin::Stored)),
         (Action::NotGranted, _) => unchanged(Outcome::NotGranted),
-        (Action::OpenBatch, Call::Receive { found: Some(found), .. }) => {
+        (Action::OpenBatch, Call::Receive { found: Found::Messages { through, size, plain }, .. }) => {
             let batch = OpenBatch {
                 id: state.next_batch(),
-                through: found.through,
-                size: found.size,
+                through,
+                size,
                 deliveries: 1,
                 crashes: 0,
+                plain,
+                alone: state.isolated.is_some(),
             };
             let mut next = SlotState { batch: Some(batch), ..state.clone() };
             next.extend(now, true);
@@ -367,12 +508,29 @@ pub fn step(state: &SlotState, call: &Call<'_>, now: Timestamp) -> Step {
             Step { outcome: Outcome::Reissued(batch), next: renewed.then_some(next) }
         }
         (Action::Nothing, _) => unchanged(Outcome::Nothing),
+        (Action::Skip, Call::Receive { found: Found::Skipped(through), .. }) => {
+            let isolated = state.isolated.filter(|end| *end > through);
+            changed(Outcome::Skipped, SlotState { cursor: through, isolated, ..state.clone() })
+        }
         (Action::CloseBatch, _) => {
-            let batch = state.batch.expect("an open slot has a batch");
-            let mut next =
-                SlotState { cursor: batch.through, batch: None, last_acked: Some(batch.id), ..state.clone() };
+            let size = state.batch.map_or(0, |batch| batch.size);
+            let mut next = state.closed();
             next.extend(now, true);
-            changed(Outcome::Acked(batch.size), next)
+            changed(Outcome::Acked(size), next)
+        }
+        (Action::Shrink, Call::AckThrough { part: Part::First { through, acked }, .. }) => {
+            let mut next = SlotState { cursor: through, ..state.clone() };
+            let batch = next.batch.as_mut().expect("an open slot has a batch");
+            batch.size -= acked;
+            next.extend(now, true);
+            changed(Outcome::Acked(acked), next)
+        }
+        (Action::Dispose, Call::Dispose { fresh: Some(fresh), .. }) => {
+            let mut next = state.clone();
+            let batch = next.batch.as_mut().expect("an open slot has a batch");
+            (batch.size, batch.plain) = (batch.size - fresh, false);
+            next.extend(now, true);
+            changed(Outcome::Disposed, next)
         }
         (Action::AlreadyAcked, _) => unchanged(Outcome::Acked(0)),
         (Action::Extend, _) => {
@@ -388,14 +546,23 @@ pub fn step(state: &SlotState, call: &Call<'_>, now: Timestamp) -> Step {
         }
         (Action::NotHeld, _) => unchanged(Outcome::NotHeld),
         (Action::Drop, _) => unchanged(Outcome::Dropped),
-        (Action::RefuseFenced, Call::Receive { epoch, .. } | Call::Ack { epoch, .. } | Call::Guard { epoch }) => {
-            refused(Refusal::Fenced { presented: epoch, current: state.owner.as_ref().and(state.epoch) })
-        }
+        (
+            Action::RefuseFenced,
+            Call::Receive { epoch, .. }
+            | Call::Ack { epoch, .. }
+            | Call::AckThrough { epoch, .. }
+            | Call::Dispose { epoch, .. }
+            | Call::Guard { epoch },
+        ) => refused(Refusal::Fenced { presented: epoch, current: state.owner.as_ref().and(state.epoch) }),
         (Action::RefuseOpenBatch, _) => {
             refused(Refusal::OpenBatch(state.batch.expect("an open or orphan slot has a batch").id))
         }
-        (Action::RefuseOtherBatch, Call::Ack { batch, .. }) => {
-            refused(Refusal::OtherBatch { presented: batch, open: state.batch.map(|open| open.id) })
+        (
+            Action::RefuseOtherBatch,
+            Call::Ack { batch, .. } | Call::AckThrough { batch, .. } | Call::Dispose { batch, .. },
+        ) => refused(Refusal::OtherBatch { presented: batch, open: state.batch.map(|open| open.id) }),
+        (Action::RefuseForeign, Call::AckThrough { batch, message, .. } | Call::Dispose { batch, message, .. }) => {
+            refused(Refusal::Foreign { batch, message })
         }
         (Action::RefuseLive, _) => refused(Refusal::Live),
         (action, call) => unreachable!("the table has {action:?} for {call:?}, which it cannot answer"),

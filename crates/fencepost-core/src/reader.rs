@@ -1,0 +1,26 @@
+//! Reading a queue without owning anything.
+
+use async_trait::async_trait;
+
+use crate::{BatchSize, Message, Position, QueueName, Result, Start};
+
+/// A part of the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// The messages, in position order; none when the end is reached.
+    pub messages: Vec<Message>,
+    /// Where to go on: give it as [`Start::Position`] to the next read.
+    pub next: Position,
+}
+
+/// Reading a queue from any position, beside its consumers and without a trace.
+#[async_trait]
+pub trait Readers: Send + Sync {
+    /// The messages of a queue from `from` on, at most `max`, whoever has handled them. Expired ones are left out, delayed ones
+    /// come once they are due.
+    ///
+    /// # Errors
+    /// `not_found` when the queue does not exist; `position_gone` with `first_position` when messages after `from` were removed
+    /// already; `unavailable`.
+    async fn read(&self, queue: &QueueName, from: Start, max: BatchSize) -> Result<Page>;
+}
