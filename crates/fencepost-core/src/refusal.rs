@@ -46,8 +46,7 @@ pub fn other_consumer(asked: &CreateConsumer, slots: SlotCount, policy: &Failure
             format!("cannot create the consumer `{path}` with {what} `{asked}`: it has `{found}`"),
         )
         .with("consumer", path)
-        .with("setting", what)
-        .with("found", found)
+        .with(what, found)
         .hinted("use it as it is, or another name; dropping it forgets its position")
     };
     let (wanted, found) = (&asked.policy, policy);
