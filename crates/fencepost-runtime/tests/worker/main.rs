@@ -4,6 +4,7 @@
 //! time, so the few tests about those wait for real.
 
 mod deadlines;
+mod dispositions;
 mod failing;
 mod leases;
 mod leaving;

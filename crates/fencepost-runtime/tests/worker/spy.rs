@@ -6,10 +6,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use fencepost_core::{
     AckReceived, AcquireLease, Acquired, Batch, BatchId, BatchSize, ClaimSlot, ConsumerPath, ConsumerStatus, Consumers,
-    CreateConsumer, Created, Dropped, Epoch, Error, Forced, Heartbeat, LeaseName, LeaseStatus, LeaseToken, Leases,
-    MemberStatus, Members, MessageId, NewMessage, Nonce, Partitions, Pulse, QueueName, QueueStatus, Queues, Reason,
-    Release, Renewal, Result, SlotGrant, SlotIndex, SlotStatus, SlotToken, Slots, Store, StoreInfo, Timestamp, Topic,
-    Ttl, WakeHub, WakeReceiver, Wakeups,
+    CreateConsumer, Created, DeadLetter, DeadLetters, Delay, Dropped, Epoch, Error, Failure, FailureText, Forced,
+    Heartbeat, IdempotencyKey, LeaseName, LeaseStatus, LeaseToken, Leases, MemberStatus, Members, MessageId, Nacked,
+    NewMessage, Nonce, OnceTtl, Page, Partitions, Pulse, QueueName, QueueStatus, Queues, Readers, Reason, Release,
+    Renewal, Result, Retention, SentOnce, SlotGrant, SlotIndex, SlotStatus, SlotToken, Slots, Start, Store, StoreInfo,
+    Timestamp, Topic, Ttl, WakeHub, WakeReceiver, Wakeups,
 };
 use fencepost_mem::MemStore;
 use tokio::sync::watch;
@@ -140,6 +141,28 @@ impl Queues for Spy {
         self.store.send_batch(queue, messages).await
     }
 
+    async fn send_once(
+        &self,
+        queue: &QueueName,
+        message: NewMessage,
+        key: &IdempotencyKey,
+        ttl: OnceTtl,
+    ) -> Result<SentOnce> {
+        self.store.send_once(queue, message, key, ttl).await
+    }
+
+    async fn pause_queue(&self, queue: &QueueName) -> Result<bool> {
+        self.store.pause_queue(queue).await
+    }
+
+    async fn resume_queue(&self, queue: &QueueName) -> Result<bool> {
+        self.store.resume_queue(queue).await
+    }
+
+    async fn set_retention(&self, queue: &QueueName, retention: Retention) -> Result<()> {
+        self.store.set_retention(queue, retention).await
+    }
+
     async fn queue_status(&self) -> Result<Vec<QueueStatus>> {
         self.store.queue_status().await
     }
@@ -186,6 +209,42 @@ impl Slots for Spy {
         self.store.ack(token, batch).await
     }
 
+    async fn ack_through(&self, token: &SlotToken, batch: BatchId, message: MessageId) -> Result<u32> {
+        self.store.ack_through(token, batch, message).await
+    }
+
+    async fn nack(&self, token: &SlotToken, batch: BatchId, message: MessageId, failure: &Failure) -> Result<Nacked> {
+        self.call("nack").await;
+        self.store.nack(token, batch, message, failure).await
+    }
+
+    async fn snooze(
+        &self,
+        token: &SlotToken,
+        batch: BatchId,
+        message: MessageId,
+        retry_after: Delay,
+    ) -> Result<Vec<MessageId>> {
+        self.call("snooze").await;
+        self.store.snooze(token, batch, message, retry_after).await
+    }
+
+    async fn dead_letter(
+        &self,
+        token: &SlotToken,
+        batch: BatchId,
+        message: MessageId,
+        reason: &FailureText,
+    ) -> Result<()> {
+        self.call("dead_letter").await;
+        self.store.dead_letter(token, batch, message, reason).await
+    }
+
+    async fn next_due(&self, path: &ConsumerPath, slot: SlotIndex) -> Result<Option<Duration>> {
+        self.call("next_due").await;
+        self.store.next_due(path, slot).await
+    }
+
     async fn ack_receive(&self, token: &SlotToken, batch: BatchId, max: BatchSize) -> Result<AckReceived> {
         self.call("ack_receive").await;
         self.store.ack_receive(token, batch, max).await
@@ -216,6 +275,37 @@ impl Slots for Spy {
 
     async fn slot_status(&self, queue: Option<&QueueName>) -> Result<Vec<SlotStatus>> {
         self.store.slot_status(queue).await
+    }
+}
+
+#[async_trait]
+impl DeadLetters for Spy {
+    async fn dead_letters(
+        &self,
+        path: &ConsumerPath,
+        after: Option<MessageId>,
+        max: BatchSize,
+    ) -> Result<Vec<DeadLetter>> {
+        DeadLetters::dead_letters(&self.store, path, after, max).await
+    }
+
+    async fn dead_counts(&self, queue: Option<&QueueName>) -> Result<Vec<(ConsumerPath, u64)>> {
+        DeadLetters::dead_counts(&self.store, queue).await
+    }
+
+    async fn replay_dead_letters(&self, path: &ConsumerPath, ids: Option<&[MessageId]>) -> Result<u64> {
+        self.store.replay_dead_letters(path, ids).await
+    }
+
+    async fn purge_dead_letters(&self, path: &ConsumerPath, ids: Option<&[MessageId]>) -> Result<u64> {
+        self.store.purge_dead_letters(path, ids).await
+    }
+}
+
+#[async_trait]
+impl Readers for Spy {
+    async fn read(&self, queue: &QueueName, from: Start, max: BatchSize) -> Result<Page> {
+        Readers::read(&self.store, queue, from, max).await
     }
 }
 

@@ -213,6 +213,7 @@ impl Observer for Diary {
                     GrantOrigin::Fresh => "fresh",
                     GrantOrigin::TakeOver { .. } => "taken over",
                     GrantOrigin::Inherited => "inherited",
+                    GrantOrigin::Convicted { .. } => "taken over, one message dead",
                     GrantOrigin::Stored => "stored",
                 };
                 let crashes = batch.map(|batch| format!(" crashes {}", batch.crashes)).unwrap_or_default();

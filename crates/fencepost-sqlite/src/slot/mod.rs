@@ -5,6 +5,8 @@ mod pick;
 mod receive;
 mod row;
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use fencepost_core::slot::{Call, Claimant, GrantOrigin, Outcome, SlotState, step};
 use fencepost_core::{
@@ -133,14 +135,16 @@ impl Slots for SqliteStore {
         self.transact("dead_letter", dead_letter).await.map(drop)
     }
 
-    async fn next_due(&self, path: &ConsumerPath, slot: SlotIndex) -> Result<Option<Timestamp>> {
-        let path = path.clone();
+    async fn next_due(&self, path: &ConsumerPath, slot: SlotIndex) -> Result<Option<Duration>> {
+        let (path, shared) = (path.clone(), self.shared().clone());
         self.read("next_due", move |snapshot| {
             let consumer = consumer::load(snapshot, &path)?;
             load(snapshot, &consumer, &path, slot)?;
             let delayed: Option<i64> = value(snapshot, include_str!("../../sql/queue/next_due.sql"), [consumer.queue])?;
             let delayed = delayed.map(Timestamp::from_micros);
-            Ok(delayed.into_iter().chain(consumer.next_due(snapshot, slot)?).min())
+            let next = delayed.into_iter().chain(consumer.next_due(snapshot, slot)?).min();
+            let now = shared.clock.now(recorded(snapshot)?);
+            Ok(next.map(|due_at| due_at.since(now)))
         })
         .await
     }
