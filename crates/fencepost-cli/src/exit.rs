@@ -81,6 +81,7 @@ mod tests {
             (Kind::OpenBatch, 1),
             (Kind::LeadershipLost, 3),
             (Kind::Conflict, 1),
+            (Kind::PositionGone, 1),
             (Kind::Busy, 1),
             (Kind::LimitExceeded, 2),
             (Kind::Unsupported, 2),

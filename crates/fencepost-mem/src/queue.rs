@@ -197,8 +197,8 @@ impl MemTransaction<'_> {
             return Ok(false);
         }
         let queue = self.change().queue_mut(name)?;
-        keys.iter().for_each(|key| drop(queue.once.remove(key)));
-        dead.iter().for_each(|key| drop(queue.dead.remove(key)));
+        queue.once.retain(|key, _| !keys.contains(key));
+        queue.dead.retain(|key, _| !dead.contains(key));
         Ok(true)
     }
 }

@@ -162,9 +162,8 @@ impl MemTransaction<'_> {
         };
         let call = Call::AckThrough { epoch: *epoch, batch, message, part };
         let Outcome::Acked(acked) = self.step_slot("ack_through", path, *slot, &call)? else { return Ok(0) };
-        match (open, part) {
-            (Some(open), Part::First { .. } | Part::Whole) => self.settle(path, *slot, extent, open.deliveries)?,
-            _ => {}
+        if let (Some(open), Part::First { .. } | Part::Whole) = (open, part) {
+            self.settle(path, *slot, extent, open.deliveries)?;
         }
         Ok(acked)
     }

@@ -285,11 +285,27 @@ impl Slot {
 
     /// Acks a batch, and receives the next one with it unless the slot is wanted back.
     async fn ack(&self, batch: BatchId, done: Done, messages: u32) -> Handled {
-        let Slot { crew, context, give_back } = self;
+        let Slot { crew, context, .. } = self;
         let (slot, epoch) = (context.token.slot, context.token.epoch);
-        let (mut next, mut acked, mut unknown) = (None, messages, false);
-        let mut pause = PAUSE.0;
-        while done == Done::Ack {
+        let AckReceived { acked, next } = match done {
+            Done::Acked => AckReceived { acked: messages, next: None },
+            Done::Ack => match self.ack_until_answered(batch, messages).await {
+                Ok(answer) => answer,
+                Err(ended) => return ended,
+            },
+        };
+        crew.observer.observe(&Event::Acked { slot, epoch, batch });
+        crew.tally.batches.fetch_add(1, Ordering::Relaxed);
+        crew.tally.messages.fetch_add(acked.into(), Ordering::Relaxed);
+        crew.tally.failed.fetch_add(messages.saturating_sub(acked).into(), Ordering::Relaxed);
+        Handled::Acked(next)
+    }
+
+    /// An ack may be repeated: the batch acked last answers 0 and changes nothing.
+    async fn ack_until_answered(&self, batch: BatchId, messages: u32) -> std::result::Result<AckReceived, Handled> {
+        let Slot { crew, context, give_back } = self;
+        let (mut pause, mut is_first) = (PAUSE.0, true);
+        loop {
             let ends = crew.stop.is_cancelled() || give_back.is_cancelled() || !crew.control.is_running();
             let answer = if ends {
                 let acking = crew.store.ack(&context.token, batch);
@@ -298,29 +314,19 @@ impl Slot {
                 crew.bounded(crew.store.ack_receive(&context.token, batch, crew.settings.max)).await
             };
             match answer {
-                Ok(answer) => {
-                    next = answer.next;
-                    // Asked a second time it tells 0, whatever the first one did.
-                    acked = if unknown { messages } else { answer.acked };
-                    break;
-                }
-                Err(error) if self.is_loss(&error) => return Handled::Lost,
+                Ok(answer) if is_first => return Ok(answer),
+                // Asked a second time it tells 0, whatever the first one did.
+                Ok(answer) => return Ok(AckReceived { acked: messages, ..answer }),
+                Err(error) if self.is_loss(&error) => return Err(Handled::Lost),
                 Err(error) => {
-                    // An ack may be repeated: the batch acked last answers 0 and changes nothing.
-                    unknown = true;
                     crew.observer.observe(&Event::CallFailed { error: &error });
                     if context.cancelled.is_cancelled() || crew.stop.is_cancelled() {
-                        return Handled::Stopped;
+                        return Err(Handled::Stopped);
                     }
-                    pause = self.rest(pause).await;
+                    (pause, is_first) = (self.rest(pause).await, false);
                 }
             }
         }
-        crew.observer.observe(&Event::Acked { slot, epoch, batch });
-        crew.tally.batches.fetch_add(1, Ordering::Relaxed);
-        crew.tally.messages.fetch_add(acked.into(), Ordering::Relaxed);
-        crew.tally.failed.fetch_add(messages.saturating_sub(acked).into(), Ordering::Relaxed);
-        Handled::Acked(next)
     }
 
     /// Waits for something unless the slot is wanted back or lost before.

@@ -140,7 +140,10 @@ impl SqliteStore {
             })
             .await?;
         let mut steps = 0;
-        while found {
+        if !found {
+            return Ok(0);
+        }
+        loop {
             let work = work.clone();
             let done = self
                 .transact("maintain", move |group| {
@@ -149,11 +152,10 @@ impl SqliteStore {
                 })
                 .await?;
             if done == 0 {
-                break;
+                return Ok(steps);
             }
             steps += 1;
         }
-        Ok(steps)
     }
 
     /// Removes what is left of a dropped queue, each step a transaction of its own.

@@ -18,10 +18,12 @@ fn seconds(seconds: u64) -> Delay {
     Delay::new(Duration::from_secs(seconds)).unwrap()
 }
 
+type Fails = dyn Fn(&Message) -> Result<(), HandlerError> + Send + Sync;
+
 /// What was run, as `payload/attempt`, and what each of them does the first times.
 #[derive(Clone)]
 struct Script {
-    fails: Arc<dyn Fn(&Message) -> Result<(), HandlerError> + Send + Sync>,
+    fails: Arc<Fails>,
     ran: Arc<Mutex<Vec<String>>>,
 }
 
