@@ -10,11 +10,14 @@ mod handler;
 mod keeper;
 mod keyed;
 mod lease;
+mod loss;
 mod renewal;
 mod settings;
 mod share;
 mod signal;
 mod slot;
+mod term;
+mod waiting;
 mod worker;
 
 /// What handlers are written with, so that they need no dependency of their own for it.
@@ -24,7 +27,10 @@ pub use event::{Event, LossCause, Observer, Silent};
 pub use handler::{BatchHandler, Done, HandlerError, MessageHandler, SlotContext};
 pub use keyed::PerMessage;
 pub use lease::KeptLease;
+pub use loss::{Loss, LossReason};
 pub use settings::WorkerSettings;
 pub use signal::stop_on_signals;
+pub use term::{Term, campaign};
 pub use tokio_util::sync::CancellationToken;
+pub use waiting::Waiting;
 pub use worker::{Report, Worker};

@@ -117,6 +117,10 @@ impl Leases for Spy {
         self.store.lease_history(name).await
     }
 
+    async fn lease(&self, name: &LeaseName) -> Result<Option<LeaseStatus>> {
+        self.store.lease(name).await
+    }
+
     async fn lease_status(&self) -> Result<Vec<LeaseStatus>> {
         self.store.lease_status().await
     }
