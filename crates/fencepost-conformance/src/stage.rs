@@ -1,10 +1,8 @@
 //! The stage of most cases: a queue with an ordered consumer, calls that must succeed there, and the checks that cases share.
 
 use std::fmt::Debug;
-use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use fencepost_core::slot::SlotState;
@@ -15,6 +13,7 @@ use fencepost_core::{
 };
 
 use crate::Harness;
+use crate::dropped::poll_once;
 
 /// A queue `orders` of 16 partitions with an ordered consumer `billing`, on the harness's first handle.
 pub(crate) struct Stage {
@@ -220,26 +219,4 @@ pub(crate) async fn woken(receiver: &mut WakeReceiver) {
 /// Whether no wake-up has come so far.
 pub(crate) fn asleep(receiver: &mut WakeReceiver) -> bool {
     poll_once(&mut pin!(receiver.woken())).is_none()
-}
-
-/// Begins a call, or looks whether it has ended.
-pub(crate) fn poll_once<F: Future + Unpin>(call: &mut F) -> Option<F::Output> {
-    match Pin::new(call).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(answer) => Some(answer),
-        Poll::Pending => None,
-    }
-}
-
-/// Polls a call that often, each time when it has something to do, and drops it; its answer if it has ended by then.
-pub(crate) async fn dropped_after<F: Future>(polls: usize, call: F) -> Option<F::Output> {
-    let (mut call, mut polled) = (pin!(call), 0);
-    poll_fn(|context| {
-        if polled == polls {
-            return Poll::Ready(None);
-        }
-        polled += 1;
-        let answer = call.as_mut().poll(context);
-        if answer.is_pending() && polled == polls { Poll::Ready(None) } else { answer.map(Some) }
-    })
-    .await
 }

@@ -8,8 +8,8 @@ use fencepost_core::{
     AcquireLease, Acquired, HolderName, LeaseName, LeaseStatus, LeaseToken, Release, Renewal, Store, Timestamp,
 };
 
-use crate::Harness;
-use crate::stage::{Stage, dropped_after, nonce, poll_once, ttl, writes_nothing};
+use crate::{Harness, dropped_after, poll_once};
+use crate::stage::{Stage, nonce, ttl, writes_nothing};
 
 fn request(holder: &str, seconds: u64) -> AcquireLease {
     AcquireLease::new(LeaseName::new("nightly").unwrap(), HolderName::new(holder).unwrap()).ttl(ttl(seconds))

@@ -1,11 +1,9 @@
 //! Calls on leases that are dropped at any await: the next acquire gets through at once, and no task and no sleeper is left.
 
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
+use fencepost_conformance::dropped_after;
 use fencepost_core::{AcquireLease, Acquired, HolderName, LeaseName, Leases, Release, Result, Store, Ttl};
 use fencepost_runtime::{KeptLease, Waiting, campaign};
 
@@ -18,20 +16,6 @@ const HOUR: Duration = Duration::from_secs(3_600);
 
 fn request() -> AcquireLease {
     AcquireLease::new(LeaseName::new("leader").unwrap(), HolderName::new("h").unwrap()).ttl(Ttl::MAX)
-}
-
-/// Polls a call that often, each time when it has something to do, and drops it. Whether it has ended by then.
-async fn dropped_after<F: Future>(polls: usize, call: F) -> Option<F::Output> {
-    let (mut call, mut polled) = (pin!(call), 0);
-    poll_fn(|context| {
-        if polled == polls {
-            return Poll::Ready(None);
-        }
-        polled += 1;
-        let answer = call.as_mut().poll(context);
-        if answer.is_pending() && polled == polls { Poll::Ready(None) } else { answer.map(Some) }
-    })
-    .await
 }
 
 /// Whoever asks next is granted it at once, and gives it back.
