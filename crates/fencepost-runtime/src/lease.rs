@@ -18,6 +18,31 @@ use crate::waiting::{acquire_resolved, attempt_within};
 /// An acquired lease that is renewed until it is released, dropped or lost.
 ///
 /// Dropping it stops the renewals; the lease then expires by itself, because what works under it may not have ended yet.
+///
+/// ```
+/// # use std::{sync::Arc, time::Duration};
+/// # use fencepost_core::*;
+/// use fencepost_runtime::{KeptLease, LossReason};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<()> {
+/// # let store: Arc<dyn Store> = Arc::new(fencepost_mem::MemStore::new(Arc::new(HostClock)));
+/// let request = AcquireLease::new(LeaseName::new("nightly")?, HolderName::new("host-1")?);
+/// let lease = KeptLease::acquire(store.clone(), &request).await?.expect("nobody holds it");
+///
+/// // Somebody else does not get it, and is told by whom it is held.
+/// let refused = KeptLease::acquire_within(store, &request, Duration::from_millis(10)).await?;
+/// assert!(matches!(refused, Err(Acquired::Held { epoch, .. }) if epoch == lease.token().epoch));
+///
+/// // Before an effect outside the store: is there time for it?
+/// assert!(lease.time_left() > Duration::from_secs(1));
+///
+/// let loss = lease.loss().clone();
+/// assert_eq!(lease.release().await?, Release::Released);
+/// assert_eq!(loss.reason(), Some(LossReason::Released));
+/// # Ok(())
+/// # }
+/// ```
 pub struct KeptLease {
     store: Arc<dyn Store>,
     token: LeaseToken,

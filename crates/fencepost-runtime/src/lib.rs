@@ -1,4 +1,4 @@
-//! Loops over the contract of fencepost: workers that own slots and handle batches, and keepers of leases.
+//! Loops over the contract of fencepost: workers that own slots and handle batches, keepers of leases, waiters and campaigns.
 //!
 //! Nothing here names an engine or speaks SQL, and nothing here makes anything correct: epochs do, in the store. What this
 //! crate adds is that owners know early when to stop, share slots fairly, and give them back cleanly.

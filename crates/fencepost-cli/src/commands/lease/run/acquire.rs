@@ -67,3 +67,22 @@ fn refusal(plan: &Plan, answer: &Acquired) -> Error {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use fencepost::{AcquireLease, HolderName, LeaseName};
+
+    use super::*;
+    use crate::exit::Exit;
+
+    /// Whoever meets somebody's lock is not granted it, as whoever meets a holder, and is told what to do.
+    #[test]
+    fn a_lease_that_is_locked_just_now_is_not_granted() {
+        let request = AcquireLease::new(LeaseName::new("x").unwrap(), HolderName::new("h").unwrap());
+        let plan = Plan { request, wait: std::time::Duration::ZERO, command: Vec::new() };
+        let error = refusal(&plan, &Acquired::Contended);
+        assert_eq!((error.kind(), error.code()), (Kind::Busy, "lease_contended"));
+        assert_eq!(Exit::of_lease_run(error.kind()), Exit::NotGranted);
+        assert!(error.hint().unwrap().contains("--wait") && error.fact("lease") == Some("x"));
+    }
+}
