@@ -129,7 +129,7 @@ async fn a_campaign_may_be_dropped_at_every_await() {
     drop_in_turn(async |store| campaign(store.contract(), &request("gone")).await, resign).await;
 }
 
-/// B33 through the facade, with waiting: whoever is aborted while it waits holds nobody up.
+/// B33 through the facade, with waiting: whoever is aborted, while it waits or gives back, holds nobody up.
 #[tokio::test(flavor = "multi_thread")]
 async fn b33_forty_waiters_of_which_some_are_aborted_all_get_their_turn() {
     let folder = tempfile::tempdir().unwrap();
@@ -139,8 +139,8 @@ async fn b33_forty_waiters_of_which_some_are_aborted_all_get_their_turn() {
             .map(|n| {
                 let store = handles[n % 2].clone();
                 tokio::spawn(async move {
-                    let token = granted(store.acquire_within(&request("waiter"), PATIENCE).await.unwrap());
-                    assert_eq!(store.release_lease(&token).await.unwrap(), Release::Released);
+                    let lease = KeptLease::acquire_within(store.contract(), &request("waiter"), PATIENCE).await;
+                    assert_eq!(lease.unwrap().unwrap().release().await.unwrap(), Release::Released);
                 })
             })
             .collect();

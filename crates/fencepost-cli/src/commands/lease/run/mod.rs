@@ -12,7 +12,7 @@ pub mod tie;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};
 
-use fencepost::runtime::KeptLease;
+use fencepost::runtime::{KeptLease, LossReason};
 use fencepost::{Clock, Error, HostClock, Kind, LeaseToken, Release, Result, Store};
 use serde_json::json;
 
@@ -61,7 +61,7 @@ async fn hold(
     signals: &mut Signals,
     printer: &Printer,
 ) -> Result<ExitCode> {
-    let token = lease.token().clone();
+    let (token, loss) = (lease.token().clone(), lease.loss().clone());
     // Until when it may be believed in if it is never renewed.
     let deadline = HostClock.boot() + lease.time_left();
     let ended = match Child::start(&plan.command, &token, deadline) {
@@ -81,8 +81,12 @@ async fn hold(
             let why = who_took_it(store, &token).await;
             Err(lost(&token, &format!("{why}, before the command had ended"), status))
         }
-        (Ended::Lost(status), Ok(Release::NotHeld)) => Err(lost(&token, &who_took_it(store, &token).await, status)),
-        (Ended::Lost(status), _) => Err(lost(&token, "it could not be renewed in time", status)),
+        (Ended::Lost(status), released) => {
+            let is_taken = loss.reason() == Some(LossReason::Taken) || matches!(released, Ok(Release::NotHeld));
+            let why =
+                if is_taken { who_took_it(store, &token).await } else { "it could not be renewed in time".to_owned() };
+            Err(lost(&token, &why, status))
+        }
     }
 }
 
