@@ -1,4 +1,4 @@
-//! Leases in the model: load the row, run the table's step, store what it returns.
+//! Leases in the model: load the row, run the table's step, store what it returns. There is one lock, so no lease is `Contended`.
 
 use async_trait::async_trait;
 use fencepost_core::lease::{Call, LeaseState, Outcome, REMEMBERED, Request, step};

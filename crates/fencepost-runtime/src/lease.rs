@@ -43,6 +43,7 @@ use crate::waiting::{acquire_resolved, attempt_within};
 /// # Ok(())
 /// # }
 /// ```
+#[must_use = "a lease that is dropped is not renewed"]
 pub struct KeptLease {
     store: Arc<dyn Store>,
     token: LeaseToken,

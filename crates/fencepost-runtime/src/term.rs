@@ -51,6 +51,7 @@ pub async fn campaign(store: Arc<dyn Store>, request: &AcquireLease) -> Result<T
 
 /// The time in which a process leads: a lease that is kept until it is resigned, dropped or lost.
 #[derive(Debug)]
+#[must_use = "a term that is dropped is over"]
 pub struct Term {
     lease: KeptLease,
 }

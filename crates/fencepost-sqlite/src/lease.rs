@@ -1,4 +1,5 @@
-//! Leases: load the row under the write lock, let the transition table judge, store what it returned.
+//! Leases: load the row under the write lock, let the transition table judge, store what it returned. The lock is the whole file's,
+//! so no lease is `Contended`: a file that stays locked is `busy`.
 
 use async_trait::async_trait;
 use fencepost_core::lease::{Call, Holding, LeaseState, Outcome, REMEMBERED, Request, step};
