@@ -4,6 +4,7 @@
 //! that the list does not know is a red test. The cases themselves are in [`cases`], one file a primitive.
 
 mod catalog;
+mod dropped;
 mod harness;
 mod stage;
 mod suite;
@@ -11,5 +12,6 @@ mod suite;
 pub mod cases;
 
 pub use catalog::{Case, catalog, compare};
+pub use dropped::{dropped_after, poll_once};
 pub use harness::{End, Harness, Step, StepOutcome};
 pub use suite::run;

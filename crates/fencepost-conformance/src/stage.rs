@@ -3,7 +3,6 @@
 use std::fmt::Debug;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use fencepost_core::slot::SlotState;
@@ -14,6 +13,7 @@ use fencepost_core::{
 };
 
 use crate::Harness;
+use crate::dropped::poll_once;
 
 /// A queue `orders` of 16 partitions with an ordered consumer `billing`, on the harness's first handle.
 pub(crate) struct Stage {
@@ -218,6 +218,5 @@ pub(crate) async fn woken(receiver: &mut WakeReceiver) {
 
 /// Whether no wake-up has come so far.
 pub(crate) fn asleep(receiver: &mut WakeReceiver) -> bool {
-    let woken = pin!(receiver.woken());
-    matches!(woken.poll(&mut Context::from_waker(Waker::noop())), Poll::Pending)
+    poll_once(&mut pin!(receiver.woken())).is_none()
 }

@@ -1,4 +1,4 @@
-//! Loops over the contract of fencepost: workers that own slots and handle batches, and keepers of leases.
+//! Loops over the contract of fencepost: workers that own slots and handle batches, keepers of leases, waiters and campaigns.
 //!
 //! Nothing here names an engine or speaks SQL, and nothing here makes anything correct: epochs do, in the store. What this
 //! crate adds is that owners know early when to stop, share slots fairly, and give them back cleanly.
@@ -12,11 +12,14 @@ mod inline;
 mod keeper;
 mod keyed;
 mod lease;
+mod loss;
 mod renewal;
 mod settings;
 mod share;
 mod signal;
 mod slot;
+mod term;
+mod waiting;
 mod worker;
 
 /// What handlers are written with, so that they need no dependency of their own for it.
@@ -28,7 +31,10 @@ pub use handler::{BatchHandler, Done, HandlerError, MessageHandler, SlotContext}
 pub use inline::Inline;
 pub use keyed::PerMessage;
 pub use lease::KeptLease;
+pub use loss::{Loss, LossReason};
 pub use settings::WorkerSettings;
 pub use signal::stop_on_signals;
+pub use term::{Term, campaign};
 pub use tokio_util::sync::CancellationToken;
+pub use waiting::Waiting;
 pub use worker::{Control, Report, Worker};

@@ -1,6 +1,8 @@
 //! The model engine, overheard: counts calls, lets them hang, fail or panic when told, and keeps the sleepers where a test sees them.
 
+use std::pin::pin;
 use std::sync::Mutex;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -26,6 +28,8 @@ pub enum Hangs {
     AnswersOfReleases,
     /// Renewals take that long.
     RenewalsFor(Duration),
+    /// Every call takes that long.
+    EverythingFor(Duration),
 }
 
 pub struct Spy {
@@ -35,6 +39,10 @@ pub struct Spy {
     panics: Mutex<Option<&'static str>>,
     /// The answer of the next acquire of a lease, in place of the true one.
     pub instead_of_acquired: Mutex<Option<Error>>,
+    /// So many acquires of a lease meet somebody's lock.
+    pub contended: Mutex<usize>,
+    /// What is given back while the next sleeper is about to register.
+    pub released_before_sleep: Mutex<Option<LeaseToken>>,
     /// Who sleeps. Nobody is woken by it: workers poll.
     pub sleepers: WakeHub,
 }
@@ -47,6 +55,8 @@ impl Spy {
             calls: Mutex::default(),
             panics: Mutex::default(),
             instead_of_acquired: Mutex::default(),
+            contended: Mutex::default(),
+            released_before_sleep: Mutex::default(),
             sleepers: WakeHub::default(),
         }
     }
@@ -72,13 +82,16 @@ impl Spy {
         let renews = matches!(name, "heartbeat" | "renew_slot" | "renew_lease");
         let mut hangs = self.hangs.subscribe();
         let slow = *hangs.borrow();
-        if let Hangs::RenewalsFor(time) = slow
-            && renews
-        {
-            tokio::time::sleep(time).await; // TIME: virtual time, nothing is waited for
+        let takes = match slow {
+            Hangs::RenewalsFor(time) if renews => time,
+            Hangs::EverythingFor(time) => time,
+            _ => Duration::ZERO,
+        };
+        if !takes.is_zero() {
+            tokio::time::sleep(takes).await; // TIME: virtual time, nothing is waited for
         }
         let free = |hangs: &Hangs| match hangs {
-            Hangs::Nothing | Hangs::RenewalsFor(_) | Hangs::AnswersOfReleases => true,
+            Hangs::Nothing | Hangs::RenewalsFor(_) | Hangs::EverythingFor(_) | Hangs::AnswersOfReleases => true,
             Hangs::Maintenance => name != "maintain",
             Hangs::Renewals => !renews,
             Hangs::Everything => false,
@@ -96,6 +109,11 @@ impl Spy {
 impl Leases for Spy {
     async fn acquire_lease(&self, request: &AcquireLease) -> Result<Acquired> {
         self.call("acquire_lease").await;
+        let contended = *self.contended.lock().unwrap();
+        if contended > 0 {
+            *self.contended.lock().unwrap() = contended - 1;
+            return Ok(Acquired::Contended);
+        }
         let answer = self.store.acquire_lease(request).await;
         self.instead_of_acquired.lock().unwrap().take().map_or(answer, Err)
     }
@@ -116,6 +134,10 @@ impl Leases for Spy {
 
     async fn lease_history(&self, name: &LeaseName) -> Result<Vec<Forced>> {
         self.store.lease_history(name).await
+    }
+
+    async fn lease(&self, name: &LeaseName) -> Result<Option<LeaseStatus>> {
+        self.store.lease(name).await
     }
 
     async fn lease_status(&self) -> Result<Vec<LeaseStatus>> {
@@ -329,6 +351,10 @@ impl Members for Spy {
 
 impl Wakeups for Spy {
     fn wakes(&self, topic: &Topic) -> WakeReceiver {
+        if let Some(token) = self.released_before_sleep.lock().unwrap().take() {
+            let released = pin!(self.store.release_lease(&token)).poll(&mut Context::from_waker(Waker::noop()));
+            assert!(released.is_ready(), "the model does everything at once");
+        }
         self.sleepers.receiver(topic)
     }
 }
