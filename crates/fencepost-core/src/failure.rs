@@ -214,7 +214,7 @@ impl FailurePolicy {
     pub fn pause_after(&self, failures: u32, random: u64) -> Duration {
         let doubled = self.backoff.saturating_mul(1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX));
         let longest = doubled.min(LONGEST_BACKOFF.max(self.backoff)).as_micros();
-        Duration::from_micros(((longest + 1) * u128::from(random) >> 64) as u64)
+        Duration::from_micros((((longest + 1) * u128::from(random)) >> 64) as u64)
     }
 
     /// For engines: what a nack makes of a message that failed `failures` times before.
