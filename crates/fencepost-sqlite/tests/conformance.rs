@@ -130,6 +130,20 @@ fencepost_conformance::suite! {
         more_slots_than_partitions_are_refused: run,
         statuses_tell_of_every_consumer_and_slot: run,
     }
+    dispositions {
+        a20_a_batch_nacked_whole_is_released_after_its_ack: run,
+        a26_the_heir_does_not_run_what_was_nacked: run,
+        a52_a_batch_nacked_whole_settles_for_the_heir: run,
+        a52_a_batch_nacked_whole_leaves_the_slot_without_a_batch: run,
+        a_disposition_takes_effect_with_the_ack: run,
+        the_last_disposition_counts: run,
+        a_snooze_spends_no_attempt: run,
+        a_message_out_of_attempts_is_dead: run,
+        a_rejected_message_is_dead_at_once: run,
+        a_nack_without_a_time_follows_the_backoff: run,
+        a_disposition_in_another_batch_is_a_conflict: run,
+        a_disposition_of_a_message_of_no_batch_is_not_found: run,
+    }
     fences {
         a09_a_claim_after_expiry_is_granted_with_a_higher_epoch: run,
         a10_the_heir_receives_the_same_batch: run,
@@ -209,6 +223,16 @@ fencepost_conformance::suite! {
         a11_ack_receive_is_refused_whole: run,
         a_queue_in_use_is_dropped_by_force_only: run,
         an_empty_queue_is_dropped_without_force: run,
+    }
+    parts {
+        ack_through_leaves_the_rest_open: run,
+        ack_through_the_last_message_is_an_ack: run,
+        ack_through_what_was_acked_is_zero: run,
+        ack_through_what_is_not_of_the_batch_is_refused: run,
+        ack_through_makes_dispositions_true_up_to_its_message: run,
+        ack_through_may_leave_only_what_was_decided: run,
+        ack_through_goes_by_position_also_among_what_came_again: run,
+        a16_ack_through_past_half_the_ttl_renews: run,
     }
     queues {
         a_queue_with_the_same_settings_existed: run,

@@ -16,6 +16,7 @@ modules! {
     claims;
     clocks;
     consumers;
+    dispositions;
     fences;
     idle;
     leases;
@@ -24,6 +25,7 @@ modules! {
     messages;
     names;
     operators;
+    parts;
     queues;
     releases;
     transactions;
