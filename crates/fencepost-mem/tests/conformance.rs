@@ -146,6 +146,19 @@ fencepost_conformance::suite! {
         statuses_write_nothing: run,
         every_refusal_writes_nothing: run,
     }
+    isolation {
+        a40_a_crash_loop_is_handed_out_one_message_at_a_time: run,
+        a40_the_message_that_ends_two_owners_alone_is_dead: run,
+        a40_five_crashes_are_the_default: run,
+        a40_clean_hand_backs_condemn_nobody: run,
+        a40_a_suspect_that_is_handed_back_is_not_condemned: run,
+        a40_single_crashes_condemn_nobody: run,
+        a40_an_expiry_that_loses_no_batch_condemns_nobody: run,
+        a40_what_was_decided_stays_decided_in_isolation: run,
+        a40_a_suspect_can_be_nacked: run,
+        a40_what_had_come_again_is_isolated_too: run,
+        a40_a_condemned_head_lets_its_key_go: run,
+    }
     leases {
         a_free_lease_is_granted_for_its_ttl: run,
         a_live_lease_is_held_and_says_by_whom: run,
@@ -214,6 +227,20 @@ fencepost_conformance::suite! {
         ack_through_goes_by_position_also_among_what_came_again: run,
         a16_ack_through_past_half_the_ttl_renews: run,
     }
+    pauses {
+        a46_a_nack_withdraws_the_later_messages_of_its_key: run,
+        a46_a_key_follows_in_order_after_its_head_succeeded: run,
+        a46_a_key_follows_in_order_after_its_head_died: run,
+        a46_giving_the_head_up_lets_the_rest_go: run,
+        a46_what_was_withdrawn_comes_again_when_the_head_is_given_up_instead: run,
+        a46_a_snooze_pauses_its_key: run,
+        a46_a_withdrawn_message_can_be_nacked: run,
+        a46_the_heir_does_not_run_what_was_withdrawn: run,
+        a46_an_ack_of_a_part_keeps_the_withdrawn_rest: run,
+        a46_only_the_key_of_this_consumer_waits: run,
+        a46_a_key_that_was_let_go_is_parked_again: run,
+        a_skipping_consumer_goes_on_with_the_key: run,
+    }
     queues {
         a_queue_with_the_same_settings_existed: run,
         a_queue_with_other_settings_is_a_conflict: run,
@@ -242,6 +269,16 @@ fencepost_conformance::suite! {
         a19_release_after_expiry_with_an_open_batch_is_refused: run,
         a22_abandon_hands_the_batch_over_at_once: run,
         abandon_without_a_batch_frees_the_slot: run,
+    }
+    retries {
+        what_comes_again_takes_at_most_half_beside_new_messages: run,
+        what_comes_again_never_exceeds_max: run,
+        what_comes_again_fills_a_batch_without_new_messages: run,
+        with_max_one_both_take_turns: run,
+        b24_the_next_due_retry_is_told_and_comes_then: run,
+        b24_what_is_parked_is_due_when_its_head_is_done: run,
+        what_comes_again_is_the_same_message: run,
+        replaying_wakes_who_waits_for_messages: run,
     }
     transactions {
         a21_ack_and_release_in_one_transaction: run,

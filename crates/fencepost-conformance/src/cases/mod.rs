@@ -19,6 +19,7 @@ modules! {
     dispositions;
     fences;
     idle;
+    isolation;
     leases;
     lifecycle;
     members;
@@ -26,8 +27,10 @@ modules! {
     names;
     operators;
     parts;
+    pauses;
     queues;
     releases;
+    retries;
     transactions;
     wakes;
 }
