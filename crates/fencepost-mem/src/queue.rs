@@ -244,7 +244,7 @@ impl Queues for MemStore {
         key: &IdempotencyKey,
         ttl: OnceTtl,
     ) -> Result<SentOnce> {
-        self.write(|tx| tx.send_once(queue, message, key, ttl)).map_err(|error| error.during("send_once"))
+        self.write(|tx| tx.send_once_in(queue, message, key, ttl)).map_err(|error| error.during("send_once"))
     }
 
     async fn pause_queue(&self, queue: &QueueName) -> Result<bool> {

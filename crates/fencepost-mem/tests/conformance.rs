@@ -20,6 +20,9 @@ async fn open() -> Mem {
 fn run(tx: &mut MemTransaction<'_>, step: Step) -> Result<StepOutcome> {
     Ok(match step {
         Step::Send { queue, message } => StepOutcome::Sent(tx.send_in(&queue, message)?),
+        Step::SendOnce { queue, message, key, ttl } => {
+            StepOutcome::SentOnce(tx.send_once_in(&queue, message, &key, ttl)?)
+        }
         Step::Ack { token, batch } => StepOutcome::Acked(tx.ack_in(&token, batch)?),
         Step::Release { token } => StepOutcome::Released(tx.release_in(&token)?),
         Step::Guard { token } => tx.guard_in(&token).map(|()| StepOutcome::Guarded)?,
@@ -109,6 +112,34 @@ fencepost_conformance::suite! {
         a_consumer_with_other_settings_is_a_conflict: run,
         more_slots_than_partitions_are_refused: run,
         statuses_tell_of_every_consumer_and_slot: run,
+    }
+    dead_letters {
+        dead_letters_are_listed_by_id_in_pages: run,
+        a_replay_of_all_brings_them_again_in_order: run,
+        a_replay_by_id_can_be_repeated: run,
+        a_replayed_message_can_die_again: run,
+        replayed_messages_of_a_key_keep_their_order: run,
+        a_replayed_message_waits_for_an_earlier_one_of_its_key: run,
+        a_purge_removes_for_good: run,
+        dead_letters_outlive_their_consumer: run,
+        a_consumer_made_again_gets_the_old_dead_letters: run,
+        dead_letters_go_with_their_queue: run,
+        a_dead_letter_outlives_its_message_in_the_log: run,
+        a_dead_letter_is_kept_for_ninety_days: run,
+        b31_dead_letters_belong_to_their_consumer: run,
+    }
+    delays {
+        a49_a_delayed_message_gets_its_place_when_it_is_due: run,
+        a49_a_consumer_made_in_between_gets_a_delayed_message: run,
+        a49_a_delayed_message_can_be_retried: run,
+        delayed_messages_get_their_places_by_when_they_are_due: run,
+        a_delay_that_has_passed_is_none: run,
+        b24_a_delayed_message_wakes_who_waits: run,
+        a_delayed_message_keeps_its_queue_in_use: run,
+        an_expired_message_is_not_handed_out: run,
+        a_message_handed_out_in_time_stays_with_its_batch: run,
+        what_was_expired_at_issue_stays_out_of_the_batch: run,
+        a_message_expires_after_it_is_due_or_not_at_all: run,
     }
     dispositions {
         a20_a_batch_nacked_whole_is_released_after_its_ack: run,
@@ -203,6 +234,16 @@ fencepost_conformance::suite! {
         a33_empty_and_blank_names_are_refused: run,
         b20_long_and_unicode_names_work_end_to_end: run,
     }
+    once {
+        a51_the_same_key_again_is_deduplicated: run,
+        a51_the_same_key_with_another_message_is_a_conflict: run,
+        a51_after_a_rollback_the_key_is_new: run,
+        a51_after_a_refusal_the_key_is_new: run,
+        a51_after_its_time_the_key_is_new: run,
+        a51_concurrent_sends_of_one_key_make_one_message: run,
+        an_idempotency_key_belongs_to_its_queue: run,
+        a_delayed_message_is_sent_once: run,
+    }
     operators {
         a23_a_slot_taken_by_force_fences_its_owner_and_keeps_the_batch: run,
         a23_force_raises_the_epoch_whoever_owns_the_slot: run,
@@ -226,6 +267,14 @@ fencepost_conformance::suite! {
         ack_through_may_leave_only_what_was_decided: run,
         ack_through_goes_by_position_also_among_what_came_again: run,
         a16_ack_through_past_half_the_ttl_renews: run,
+    }
+    paused_queues {
+        a_paused_queue_takes_messages_and_hands_out_none: run,
+        an_open_batch_of_a_paused_queue_can_be_finished: run,
+        a_batch_without_messages_settles_in_a_paused_queue: run,
+        pausing_and_resuming_say_whether_they_changed_something: run,
+        a_paused_queue_is_maintained: run,
+        resuming_wakes_who_waits_for_messages: run,
     }
     pauses {
         a46_a_nack_withdraws_the_later_messages_of_its_key: run,
@@ -254,6 +303,14 @@ fencepost_conformance::suite! {
         maintenance_keeps_an_abandoned_batch: run,
         maintenance_of_all_queues: run,
     }
+    readers {
+        pages_follow_each_other_to_the_end: run,
+        a48_a_queue_without_consumers_is_read_from_anywhere: run,
+        a_read_shows_every_message_as_it_was_sent: run,
+        a_read_from_before_what_was_removed_is_refused: run,
+        a_read_leaves_out_what_expired_and_waits_for_what_is_due: run,
+        a_read_from_an_id_shows_higher_ids_only: run,
+    }
     releases {
         a01_release_with_an_open_batch_is_refused: run,
         a02_a_refused_release_changes_nothing: run,
@@ -270,6 +327,14 @@ fencepost_conformance::suite! {
         a22_abandon_hands_the_batch_over_at_once: run,
         abandon_without_a_batch_frees_the_slot: run,
     }
+    retention {
+        retention_is_told_as_it_was_set: run,
+        consumed_messages_stay_as_long_as_told: run,
+        a_lagging_consumer_pins_its_queue: run,
+        unread_messages_go_by_age: run,
+        unread_messages_go_by_bytes: run,
+        what_was_set_aside_outlives_the_log: run,
+    }
     retries {
         what_comes_again_takes_at_most_half_beside_new_messages: run,
         what_comes_again_never_exceeds_max: run,
@@ -279,6 +344,14 @@ fencepost_conformance::suite! {
         b24_what_is_parked_is_due_when_its_head_is_done: run,
         what_comes_again_is_the_same_message: run,
         replaying_wakes_who_waits_for_messages: run,
+    }
+    starts {
+        a39_a_consumer_from_a_time_gets_what_was_sent_since: run,
+        a39_a_consumer_from_an_id_gets_higher_ids_only: run,
+        a39_a_consumer_from_an_id_to_come_waits_for_it: run,
+        a39_a_consumer_from_a_position_gets_what_comes_after: run,
+        a39_a_start_before_what_was_removed_is_refused: run,
+        a_start_is_no_setting_of_a_consumer: run,
     }
     transactions {
         a21_ack_and_release_in_one_transaction: run,

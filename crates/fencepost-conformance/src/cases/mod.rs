@@ -16,6 +16,8 @@ modules! {
     claims;
     clocks;
     consumers;
+    dead_letters;
+    delays;
     dispositions;
     fences;
     idle;
@@ -25,12 +27,17 @@ modules! {
     members;
     messages;
     names;
+    once;
     operators;
     parts;
+    paused_queues;
     pauses;
     queues;
+    readers;
     releases;
+    retention;
     retries;
+    starts;
     transactions;
     wakes;
 }
