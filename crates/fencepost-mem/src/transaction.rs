@@ -69,7 +69,7 @@ impl<'s> MemTransaction<'s> {
     /// # Errors
     /// `fenced`; `conflict` for another batch than the open or the last one; `not_found`.
     pub fn ack_in(&mut self, token: &SlotToken, batch: BatchId) -> Result<u32> {
-        let acked = self.ack(token, batch);
+        let acked = self.ack("ack", token, batch);
         self.caller_call("ack", acked)
     }
 

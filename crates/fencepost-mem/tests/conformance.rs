@@ -79,6 +79,7 @@ fencepost_conformance::suite! {
         a_slot_receives_its_own_partitions_only: run,
         the_order_of_a_key_holds_across_batches_and_slots: run,
         two_consumers_each_see_every_message: run,
+        a44_a_backlog_comes_in_batches_of_at_most_max: run,
         a_backlog_comes_in_batches_of_at_most_max: run,
     }
     claims {
@@ -103,6 +104,7 @@ fencepost_conformance::suite! {
         a37_drop_with_an_open_batch_is_refused: run,
         a37_drop_with_an_orphan_batch_is_refused: run,
         a37_after_a_forced_drop_the_old_owner_owns_nothing: run,
+        a37_what_was_set_aside_goes_with_its_consumer: run,
         a_refused_drop_names_the_first_slot_and_keeps_all: run,
         a_drop_of_an_absent_consumer_is_absent: run,
         a_drop_leaves_the_others_alone: run,
@@ -110,6 +112,7 @@ fencepost_conformance::suite! {
         a39_a_late_consumer_from_the_latest_gets_what_comes_after: run,
         a_consumer_with_the_same_settings_existed: run,
         a_consumer_with_other_settings_is_a_conflict: run,
+        a_consumer_with_another_policy_is_a_conflict: run,
         more_slots_than_partitions_are_refused: run,
         statuses_tell_of_every_consumer_and_slot: run,
     }
@@ -159,10 +162,13 @@ fencepost_conformance::suite! {
         a09_a_claim_after_expiry_is_granted_with_a_higher_epoch: run,
         a10_the_heir_receives_the_same_batch: run,
         a11_a_late_owner_is_fenced: run,
+        a11_whoever_does_not_own_the_slot_is_fenced: run,
         a12_a_late_owner_gives_back_and_renews_nothing: run,
         a15_a_receive_past_half_the_ttl_renews: run,
         a15_the_receive_that_opens_a_batch_past_half_the_ttl_renews: run,
         a16_an_ack_past_half_the_ttl_renews: run,
+        a16_a_disposition_past_half_the_ttl_renews: run,
+        a16_ack_receive_past_half_the_ttl_renews: run,
         a17_an_expired_owner_acks_when_nobody_took_over: run,
         a17_an_expired_owner_renews_when_nobody_took_over: run,
         a18_the_batch_of_a_vanished_owner_is_taken_over: run,
@@ -172,6 +178,7 @@ fencepost_conformance::suite! {
     }
     idle {
         a42_a_minute_of_idle_polling_writes_nothing: run,
+        a42_polling_while_messages_are_set_aside_writes_nothing: run,
         a42_an_empty_receive_never_renews: run,
         a42_one_heartbeat_renews_all_slots_of_a_worker: run,
         statuses_write_nothing: run,
@@ -232,6 +239,8 @@ fencepost_conformance::suite! {
     }
     names {
         a33_empty_and_blank_names_are_refused: run,
+        a33_what_is_out_of_range_is_refused: run,
+        the_longest_text_of_a_failure_comes_back: run,
         b20_long_and_unicode_names_work_end_to_end: run,
     }
     once {
@@ -302,6 +311,7 @@ fencepost_conformance::suite! {
         maintenance_removes_what_all_have_acked_and_nothing_else: run,
         maintenance_keeps_an_abandoned_batch: run,
         maintenance_of_all_queues: run,
+        b31_a_queue_tells_depth_age_and_what_is_in_flight: run,
     }
     readers {
         pages_follow_each_other_to_the_end: run,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use fencepost_core::{Created, Kind, MessageId, Partitions, Start};
 
 use crate::Harness;
-use crate::stage::{Stage, ids, path, refused, text, writes_nothing};
+use crate::stage::{Stage, delay, ids, path, refused, text, writes_nothing};
 
 /// A queue is made once; again with the same settings it existed, and nothing is written.
 pub async fn a_queue_with_the_same_settings_existed(h: &dyn Harness) {
@@ -202,4 +202,41 @@ pub async fn maintenance_of_all_queues(h: &dyn Harness) {
     while stage.store.maintain(None).await.unwrap() > 0 {}
     let stored: Vec<_> = stage.store.queue_status().await.unwrap().iter().map(|status| status.stored).collect();
     assert_eq!(stored, [1, 0]);
+}
+
+/// B31: depth, oldest age, what is in flight, what is set aside and what is dead are told exactly at every step of a message's life.
+pub async fn b31_a_queue_tells_depth_age_and_what_is_in_flight(h: &dyn Harness) {
+    let stage = Stage::pausing(h, 2).await;
+    let sent_at = stage.store.now().await.unwrap();
+    let sent = stage.send(0, 5).await;
+    stage.pass_seconds(60);
+    stage.put(text("x").delay(delay(3_600))).await;
+    let told = async || {
+        let (queue, slot) = (stage.queue_status().await, stage.status(0).await);
+        let status = stage.store.consumer_status(Some(stage.queue())).await.unwrap().remove(0);
+        assert_eq!(
+            (status.lag, status.retrying, status.parked),
+            (slot.lag, slot.retrying, slot.parked),
+            "only slot 0 has messages"
+        );
+        let in_flight = slot.state.batch.map_or(0, |open| open.size);
+        (queue.stored, queue.delayed, slot.lag, in_flight, slot.retrying, slot.parked, status.dead)
+    };
+    assert_eq!(told().await, (5, 1, 5, 0, 0, 0, 0));
+    assert_eq!(stage.queue_status().await.oldest_at, Some(sent_at));
+    let token = stage.claim("w1", 0, 600).await.token;
+    let batch = stage.receive(&token, 3).await;
+    assert_eq!(told().await, (5, 1, 5, 3, 0, 0, 0));
+    stage.give_up(&token, &batch, sent[0], "x").await;
+    stage.nack(&token, &batch, sent[1], 60).await;
+    stage.ack(&token, &batch).await;
+    assert_eq!(told().await, (5, 1, 4, 0, 1, 1, 1));
+    assert_eq!(stage.try_receive(&token, 100).await, None);
+    assert_eq!(told().await, (5, 1, 4, 0, 1, 3, 1));
+    stage.maintain().await;
+    assert_eq!(told().await, (0, 1, 4, 0, 1, 3, 1), "what is set aside is not stored twice");
+    assert_eq!(stage.queue_status().await.oldest_at, None);
+    stage.store.replay_dead_letters(&stage.path, None).await.unwrap();
+    assert_eq!(told().await.6, 0);
+    assert_eq!(stage.status(0).await.lag, 5);
 }
