@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use fencepost_core::{
-    BatchId, LeaseToken, ManualClock, MessageId, NewMessage, QueueName, Release, Result, SlotToken, Store,
+    BatchId, IdempotencyKey, LeaseToken, ManualClock, MessageId, NewMessage, OnceTtl, QueueName, Release, Result,
+    SentOnce, SlotToken, Store,
 };
 
 /// One fresh, empty store of the engine under test. Every case gets a harness of its own.
@@ -41,6 +42,17 @@ pub enum Step {
         /// What.
         message: NewMessage,
     },
+    /// Send a message unless the queue remembers its idempotency key.
+    SendOnce {
+        /// To which queue.
+        queue: QueueName,
+        /// What.
+        message: NewMessage,
+        /// Under which key.
+        key: IdempotencyKey,
+        /// How long the key is remembered.
+        ttl: OnceTtl,
+    },
     /// Ack a batch.
     Ack {
         /// As whom.
@@ -72,6 +84,8 @@ pub enum Step {
 pub enum StepOutcome {
     /// The message's id.
     Sent(MessageId),
+    /// What an idempotent send did.
+    SentOnce(SentOnce),
     /// How many messages were acked.
     Acked(u32),
     /// What giving back did.

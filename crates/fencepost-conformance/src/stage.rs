@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use fencepost_core::slot::SlotState;
 use fencepost_core::{
-    Batch, BatchSize, ClaimSlot, ConsumerPath, CreateConsumer, Created, Epoch, Error, Heartbeat, Key, Kind,
-    ManualClock, MessageId, NewMessage, Nonce, Partitions, QueueName, Result, SlotCount, SlotGrant, SlotIndex,
-    SlotStatus, SlotToken, Start, Store, Ttl, WakeReceiver, WorkerName,
+    Batch, BatchSize, ClaimSlot, ConsumerPath, CreateConsumer, Created, DeadLetter, Delay, Epoch, Error, Failure,
+    FailurePolicy, FailureText, Heartbeat, Key, Kind, ManualClock, MessageId, Nacked, NewMessage, Nonce, OnFailure,
+    Partitions, QueueName, QueueStatus, Result, SlotCount, SlotGrant, SlotIndex, SlotStatus, SlotToken, Start, Store,
+    Ttl, WakeReceiver, WorkerName,
 };
 
 use crate::Harness;
@@ -21,13 +22,31 @@ pub(crate) struct Stage {
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) path: ConsumerPath,
     pub(crate) slots: SlotCount,
+    pub(crate) policy: FailurePolicy,
 }
 
 impl Stage {
     pub(crate) async fn new(h: &dyn Harness, slots: i64) -> Self {
-        let stage = Self { store: h.store(), clock: h.clock(), path: path("orders", "billing"), slots: count(slots) };
-        stage.store.create_queue(stage.queue(), Partitions::default()).await.unwrap();
+        Self::with(h, slots, FailurePolicy::default()).await
+    }
+
+    /// A stage whose consumer pauses the key of a failed message.
+    pub(crate) async fn pausing(h: &dyn Harness, slots: i64) -> Self {
+        Self::with(h, slots, FailurePolicy::default().on_failure(OnFailure::Pause)).await
+    }
+
+    /// A stage whose consumer treats failures so.
+    pub(crate) async fn with(h: &dyn Harness, slots: i64, policy: FailurePolicy) -> Self {
+        let stage = Self { policy, ..Self::bare(h, slots).await };
         assert_eq!(stage.create(Start::Earliest).await, Created::Created);
+        stage
+    }
+
+    /// A stage whose consumer does not exist yet.
+    pub(crate) async fn bare(h: &dyn Harness, slots: i64) -> Self {
+        let (store, clock, policy) = (h.store(), h.clock(), FailurePolicy::default());
+        let stage = Self { store, clock, path: path("orders", "billing"), slots: count(slots), policy };
+        stage.store.create_queue(stage.queue(), Partitions::default()).await.unwrap();
         stage
     }
 
@@ -37,7 +56,7 @@ impl Stage {
 
     /// The same stage seen through another handle.
     pub(crate) fn through(&self, store: Arc<dyn Store>) -> Self {
-        Self { store, clock: self.clock.clone(), path: self.path.clone(), slots: self.slots }
+        Self { store, clock: self.clock.clone(), path: self.path.clone(), ..*self }
     }
 
     /// Another consumer of the same queue.
@@ -49,8 +68,11 @@ impl Stage {
     }
 
     pub(crate) async fn create(&self, start: Start) -> Created {
-        let request = CreateConsumer::ordered(self.path.clone(), self.slots).start(start);
-        self.store.create_consumer(&request).await.unwrap()
+        self.store.create_consumer(&self.to_create(start)).await.unwrap()
+    }
+
+    pub(crate) fn to_create(&self, start: Start) -> CreateConsumer {
+        CreateConsumer::ordered(self.path.clone(), self.slots).start(start).policy(self.policy)
     }
 
     /// So many keys of partitions that the slot owns.
@@ -64,6 +86,11 @@ impl Stage {
         let key = self.keys(slot, 1).remove(0);
         let messages = (0..many).map(|n| text(&format!("{slot}/{n}")).key(key.clone())).collect();
         self.store.send_batch(self.queue(), messages).await.unwrap()
+    }
+
+    /// Sends one message.
+    pub(crate) async fn put(&self, message: NewMessage) -> MessageId {
+        self.store.send(self.queue(), message).await.unwrap()
     }
 
     pub(crate) fn request(&self, name: &str, seconds: u64) -> ClaimSlot {
@@ -100,6 +127,62 @@ impl Stage {
         batches
     }
 
+    pub(crate) async fn ack(&self, token: &SlotToken, batch: &Batch) -> u32 {
+        self.store.ack(token, batch.id).await.unwrap()
+    }
+
+    /// Nacks a message of the open batch, to be tried again after so many seconds.
+    pub(crate) async fn nack(&self, token: &SlotToken, batch: &Batch, id: MessageId, seconds: u64) -> Nacked {
+        self.store.nack(token, batch.id, id, &failure(seconds)).await.unwrap()
+    }
+
+    pub(crate) async fn snooze(&self, token: &SlotToken, batch: &Batch, id: MessageId, seconds: u64) -> Vec<MessageId> {
+        self.store.snooze(token, batch.id, id, delay(seconds)).await.unwrap()
+    }
+
+    pub(crate) async fn give_up(&self, token: &SlotToken, batch: &Batch, id: MessageId, reason: &str) {
+        self.store.dead_letter(token, batch.id, id, &why(reason)).await.unwrap();
+    }
+
+    /// Sends so many messages of one key to one slot, and has them all given up by a worker that gives the slot back.
+    pub(crate) async fn bury(&self, slot: i64, many: usize) -> Vec<MessageId> {
+        let sent = self.send(slot, many).await;
+        let token = self.claim("sexton", slot, 30).await.token;
+        let batch = self.receive(&token, 10_000).await;
+        for id in &sent {
+            self.give_up(&token, &batch, *id, "hopeless").await;
+        }
+        self.ack(&token, &batch).await;
+        self.store.release_slot(&token).await.unwrap();
+        sent
+    }
+
+    /// The consumer's dead letters.
+    pub(crate) async fn dead(&self) -> Vec<DeadLetter> {
+        self.store.dead_letters(&self.path, None, size(10_000)).await.unwrap()
+    }
+
+    /// The ids of the consumer's dead letters.
+    pub(crate) async fn dead_ids(&self) -> Vec<MessageId> {
+        self.dead().await.iter().map(|letter| letter.id).collect()
+    }
+
+    pub(crate) async fn queue_status(&self) -> QueueStatus {
+        let statuses = self.store.queue_status().await.unwrap();
+        statuses.into_iter().find(|status| status.queue == *self.queue()).expect("the queue has a status")
+    }
+
+    /// Runs maintenance until nothing is left to do.
+    pub(crate) async fn maintain(&self) -> u64 {
+        let mut steps = 0;
+        loop {
+            match self.store.maintain(Some(self.queue())).await.unwrap() {
+                0 => return steps,
+                more => steps += more,
+            }
+        }
+    }
+
     pub(crate) async fn status(&self, slot: i64) -> SlotStatus {
         let statuses = self.store.slot_status(Some(self.queue())).await.unwrap();
         let found = statuses.into_iter().find(|status| status.path == self.path && status.slot == index(slot));
@@ -118,6 +201,12 @@ impl Stage {
             ttl: ttl(10),
             held: held.iter().map(|grant| (grant.token.slot, grant.token.epoch)).collect(),
         }
+    }
+
+    /// When the next message of a slot becomes due, as the store tells it in time from now.
+    pub(crate) async fn due_at(&self, slot: SlotIndex) -> Option<Timestamp> {
+        let due = self.store.next_due(&self.path, slot).await.unwrap()?;
+        Some(self.store.now().await.unwrap() + due)
     }
 
     pub(crate) fn pass(&self, time: Duration) {
@@ -180,6 +269,24 @@ pub(crate) fn worker(name: &str) -> WorkerName {
 
 pub(crate) fn text(payload: &str) -> NewMessage {
     NewMessage::new(payload).unwrap()
+}
+
+pub(crate) fn delay(seconds: u64) -> Delay {
+    Delay::new(Duration::from_secs(seconds)).unwrap()
+}
+
+pub(crate) fn why(text: &str) -> FailureText {
+    FailureText::new(text).unwrap()
+}
+
+/// A failure after which a message is tried again in so many seconds, whatever the policy's jitter.
+pub(crate) fn failure(seconds: u64) -> Failure {
+    Failure::because(why("it broke")).retry_after(delay(seconds))
+}
+
+/// The attempts of a batch's messages.
+pub(crate) fn attempts(batch: &Batch) -> Vec<u32> {
+    batch.messages.iter().map(|message| message.attempt).collect()
 }
 
 pub(crate) fn ids(batch: &Batch) -> Vec<MessageId> {

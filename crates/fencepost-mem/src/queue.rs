@@ -5,8 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use fencepost_core::refusal::{other_message, other_partitions, queue_in_use};
 use fencepost_core::{
-    ConsumerName, ConsumerPath, Created, DEAD_KEPT, Dropped, IdempotencyKey, MessageId, NewMessage, OnceTtl, Partition,
-    Partitions, Position, QueueName, QueueStatus, Queues, Result, Retention, SentOnce, Timestamp, Topic,
+    ConsumerName, ConsumerPath, Created, DEAD_KEPT, DeadLetter, Dropped, IdempotencyKey, MessageId, NewMessage,
+    OnceTtl, Partition, Partitions, Position, QueueName, QueueStatus, Queues, Result, Retention, SentOnce, Timestamp,
+    Topic,
 };
 
 use crate::state::{Once, Queue, Stored};
@@ -184,21 +185,15 @@ impl MemTransaction<'_> {
     /// Forgets idempotency keys and dead letters after their time.
     fn forget(&mut self, name: &QueueName) -> Result<bool> {
         let now = self.now();
+        let is_past = |once: &Once| once.expires_at <= now;
+        let is_old = |(letter, _): &(DeadLetter, Arc<Stored>)| letter.died_at + DEAD_KEPT <= now;
         let queue = self.state().queue(name)?;
-        let keys: Vec<_> =
-            queue.once.iter().filter(|(_, once)| once.expires_at <= now).map(|(key, _)| key.clone()).collect();
-        let dead: Vec<_> = queue
-            .dead
-            .iter()
-            .filter(|(_, (letter, _))| letter.died_at + DEAD_KEPT <= now)
-            .map(|(key, _)| key.clone())
-            .collect();
-        if keys.is_empty() && dead.is_empty() {
+        if !queue.once.values().any(is_past) && !queue.dead.values().any(is_old) {
             return Ok(false);
         }
         let queue = self.change().queue_mut(name)?;
-        queue.once.retain(|key, _| !keys.contains(key));
-        queue.dead.retain(|key, _| !dead.contains(key));
+        queue.once.retain(|_, once| !is_past(once));
+        queue.dead.retain(|_, kept| !is_old(kept));
         Ok(true)
     }
 }
@@ -244,7 +239,7 @@ impl Queues for MemStore {
         key: &IdempotencyKey,
         ttl: OnceTtl,
     ) -> Result<SentOnce> {
-        self.write(|tx| tx.send_once(queue, message, key, ttl)).map_err(|error| error.during("send_once"))
+        self.write(|tx| tx.send_once_in(queue, message, key, ttl)).map_err(|error| error.during("send_once"))
     }
 
     async fn pause_queue(&self, queue: &QueueName) -> Result<bool> {

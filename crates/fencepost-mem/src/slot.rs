@@ -140,10 +140,11 @@ impl MemTransaction<'_> {
         Ok(Batch { id: open.id, deliveries: open.deliveries, crashes: open.crashes, messages: messages.collect() })
     }
 
-    pub(crate) fn ack(&mut self, token: &SlotToken, batch: BatchId) -> Result<u32> {
+    /// Acks a batch for the call `name`.
+    pub(crate) fn ack(&mut self, name: &'static str, token: &SlotToken, batch: BatchId) -> Result<u32> {
         let SlotToken { path, slot, epoch } = token;
         let open = self.state().slot(path, *slot)?.batch.filter(|open| open.id == batch);
-        let Outcome::Acked(messages) = self.step_slot("ack", path, *slot, &Call::Ack { epoch: *epoch, batch })? else {
+        let Outcome::Acked(messages) = self.step_slot(name, path, *slot, &Call::Ack { epoch: *epoch, batch })? else {
             return Ok(0);
         };
         if let Some(open) = open {
@@ -202,7 +203,7 @@ impl MemTransaction<'_> {
     }
 
     fn ack_receive(&mut self, token: &SlotToken, batch: BatchId, max: BatchSize) -> Result<AckReceived> {
-        let acked = self.ack(token, batch)?;
+        let acked = self.ack("ack_receive", token, batch)?;
         Ok(AckReceived { acked, next: self.receive(token, max)? })
     }
 

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use fencepost_core::{
-    BatchId, Epoch, Error, LeaseToken, MessageId, NewMessage, QueueName, Release, Result, RoundRobin, SlotToken,
-    Timestamp, Topic,
+    BatchId, Epoch, Error, IdempotencyKey, LeaseToken, MessageId, NewMessage, OnceTtl, QueueName, Release, Result,
+    RoundRobin, SentOnce, SlotToken, Timestamp, Topic,
 };
 
 use crate::state::State;
@@ -48,13 +48,28 @@ impl<'s> MemTransaction<'s> {
         self.caller_call("send_batch", sent)
     }
 
+    /// Appends a message unless the queue remembers the key. The twin of [`Queues::send_once`](fencepost_core::Queues::send_once).
+    ///
+    /// # Errors
+    /// `not_found` when the queue does not exist; `conflict` when the key stands for another message.
+    pub fn send_once_in(
+        &mut self,
+        queue: &QueueName,
+        message: NewMessage,
+        key: &IdempotencyKey,
+        ttl: OnceTtl,
+    ) -> Result<SentOnce> {
+        let sent = self.send_once(queue, message, key, ttl);
+        self.caller_call("send_once", sent)
+    }
+
     /// Acks a batch in one commit with everything else of this transaction. The twin of
     /// [`Slots::ack`](fencepost_core::Slots::ack).
     ///
     /// # Errors
     /// `fenced`; `conflict` for another batch than the open or the last one; `not_found`.
     pub fn ack_in(&mut self, token: &SlotToken, batch: BatchId) -> Result<u32> {
-        let acked = self.ack(token, batch);
+        let acked = self.ack("ack", token, batch);
         self.caller_call("ack", acked)
     }
 

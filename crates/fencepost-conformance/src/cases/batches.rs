@@ -170,6 +170,26 @@ pub async fn two_consumers_each_see_every_message(h: &dyn Harness) {
     assert_eq!(one.drain(1, 100).await.iter().flat_map(ids).count(), 10);
 }
 
+/// A44: messages that were sent while no worker ran come in batches that never exceed max, all of them, once and in order.
+pub async fn a44_a_backlog_comes_in_batches_of_at_most_max(h: &dyn Harness) {
+    let stage = Stage::new(h, 2).await;
+    let keys = [stage.keys(0, 3), stage.keys(1, 3)].concat();
+    let mut sent = [Vec::new(), Vec::new()];
+    for _ in 0..20 {
+        let messages = (0..1_000).map(|n| text("x").key(keys[n % 6].clone())).collect();
+        for (n, id) in stage.store.send_batch(stage.queue(), messages).await.unwrap().into_iter().enumerate() {
+            sent[n % 6 / 3].push(id);
+        }
+    }
+    for (slot, sent) in (0..).zip(sent) {
+        assert_eq!(stage.status(slot).await.lag, sent.len() as u64);
+        let batches = stage.drain(slot, 300).await;
+        assert!(batches.iter().all(|batch| batch.messages.len() <= 300));
+        assert!(batches[..batches.len() - 1].iter().all(|batch| batch.messages.len() == 300), "a batch is filled");
+        assert_eq!(batches.iter().flat_map(ids).collect::<Vec<_>>(), sent);
+    }
+}
+
 /// Messages that were sent while no worker ran come in batches that never exceed max.
 pub async fn a_backlog_comes_in_batches_of_at_most_max(h: &dyn Harness) {
     let stage = Stage::new(h, 1).await;

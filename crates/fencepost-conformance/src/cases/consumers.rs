@@ -1,9 +1,16 @@
 //! Consumers: made with all slots at one position, dropped with all slots or not at all.
 
-use fencepost_core::{Created, CreateConsumer, Dropped, Kind, Partitions, Release, Renewal, Start};
+use std::time::Duration;
+
+use fencepost_core::{
+    BatchId, CreateConsumer, Created, Dropped, Error, FailurePolicy, Kind, MessageId, OnFailure, Partitions, Release,
+    Renewal, SlotToken, Start,
+};
 
 use crate::Harness;
-use crate::stage::{Stage, count, fenced, ids, index, path, refused, size, writes_nothing};
+use crate::stage::{
+    Stage, count, delay, failure, fenced, ids, index, path, refused, size, why, writes_nothing,
+};
 
 /// A36: the epochs of a consumer that was dropped and made again are higher than any before.
 pub async fn a36_epochs_rise_across_drop_and_re_creation_of_a_consumer(h: &dyn Harness) {
@@ -65,30 +72,71 @@ pub async fn a37_drop_with_an_orphan_batch_is_refused(h: &dyn Harness) {
     assert_eq!(stage.store.drop_consumer(&stage.path, true).await.unwrap(), Dropped::Dropped);
 }
 
-/// A37: dropped by force, the old owner's calls answer `not_found`; after re-creation it is not the owner.
+/// Every call that needs a slot, made as its owner would, with its error if it failed.
+async fn owners_calls(stage: &Stage, token: &SlotToken, batch: BatchId, message: MessageId) -> Vec<Option<Error>> {
+    let store = &stage.store;
+    vec![
+        store.receive(token, size(100)).await.err(),
+        store.ack(token, batch).await.err(),
+        store.ack_through(token, batch, message).await.err(),
+        store.ack_receive(token, batch, size(100)).await.err(),
+        store.nack(token, batch, message, &failure(0)).await.err(),
+        store.snooze(token, batch, message, delay(0)).await.err(),
+        store.dead_letter(token, batch, message, &why("x")).await.err(),
+    ]
+}
+
+/// A37: dropped by force, all the old owner's calls answer `not_found`; after re-creation it is not the owner, and what was decided
+/// about its batch is forgotten.
 pub async fn a37_after_a_forced_drop_the_old_owner_owns_nothing(h: &dyn Harness) {
     let stage = Stage::new(h, 2).await;
-    stage.send(0, 2).await;
+    let sent = stage.send(0, 3).await;
     let token = stage.claim("w1", 0, 30).await.token;
-    let batch = stage.receive(&token, 100).await;
+    let batch = stage.receive(&token, 2).await;
+    stage.nack(&token, &batch, sent[0], 600).await;
     assert_eq!(stage.store.drop_consumer(&stage.path, true).await.unwrap(), Dropped::Dropped);
-    refused(stage.store.ack(&token, batch.id).await, Kind::NotFound);
-    refused(stage.store.receive(&token, size(100)).await, Kind::NotFound);
+    for error in owners_calls(&stage, &token, batch.id, sent[1]).await {
+        refused(error.map_or(Ok(()), Err), Kind::NotFound);
+    }
     refused(stage.store.renew_slot(&token).await, Kind::NotFound);
     refused(stage.store.release_slot(&token).await, Kind::NotFound);
     refused(stage.store.abandon_slot(&token).await, Kind::NotFound);
 
     assert_eq!(stage.create(Start::Earliest).await, Created::Created);
-    let fresh = stage.state(0).await;
-    fenced(stage.store.ack(&token, batch.id).await, token.epoch, None);
-    fenced(stage.store.receive(&token, size(100)).await, token.epoch, None);
+    let fresh = stage.status(0).await;
+    assert_eq!((fresh.lag, fresh.retrying, fresh.state.batch), (3, 0, None));
+    for error in owners_calls(&stage, &token, batch.id, sent[1]).await {
+        fenced(error.map_or(Ok(()), Err), token.epoch, None);
+    }
     assert_eq!(stage.store.renew_slot(&token).await.unwrap(), Renewal::Lost);
     assert_eq!(stage.store.release_slot(&token).await.unwrap(), Release::NotHeld);
     assert_eq!(stage.store.abandon_slot(&token).await.unwrap(), Release::NotHeld);
-    assert_eq!(stage.state(0).await, fresh);
+    assert_eq!(stage.status(0).await, fresh);
     let heir = stage.claim("w2", 0, 30).await;
-    fenced(stage.store.ack(&token, batch.id).await, token.epoch, Some(heir.token.epoch));
-    assert_eq!(stage.receive(&heir.token, 100).await.messages.len(), 2);
+    assert!(heir.token.epoch > token.epoch);
+    let new = stage.receive(&heir.token, 100).await;
+    assert_eq!(ids(&new), sent);
+    for error in owners_calls(&stage, &token, batch.id, sent[1]).await {
+        fenced(error.map_or(Ok(()), Err), token.epoch, Some(heir.token.epoch));
+    }
+    assert_eq!(stage.receive(&heir.token, 100).await, new);
+}
+
+/// A37: what a consumer had set aside, retries and parked messages alike, is gone with it and is nothing to its successor.
+pub async fn a37_what_was_set_aside_goes_with_its_consumer(h: &dyn Harness) {
+    let stage = Stage::pausing(h, 1).await;
+    let sent = stage.send(0, 2).await;
+    let token = stage.claim("w1", 0, 30).await.token;
+    let batch = stage.receive(&token, 100).await;
+    stage.nack(&token, &batch, sent[0], 0).await;
+    stage.ack(&token, &batch).await;
+    assert_eq!(stage.store.drop_consumer(&stage.path, true).await.unwrap(), Dropped::Dropped);
+    assert_eq!(stage.create(Start::Latest).await, Created::Created);
+    let told = stage.status(0).await;
+    assert_eq!((told.lag, told.retrying, told.parked), (0, 0, 0));
+    let token = stage.claim("w1", 0, 30).await.token;
+    assert_eq!(stage.try_receive(&token, 100).await, None);
+    assert_eq!(stage.store.next_due(&stage.path, token.slot).await.unwrap(), None);
 }
 
 /// When several slots refuse a drop, the first of them in order is the answer, and every slot stays.
@@ -192,6 +240,35 @@ pub async fn a_consumer_with_other_settings_is_a_conflict(h: &dyn Harness) {
     let message = error.to_string();
     assert!(message.contains("`2`") && message.contains("`3`") && message.contains("`orders/billing`"), "{message}");
     assert_eq!(stage.store.consumer_status(None).await.unwrap()[0].slots, count(2));
+}
+
+/// Every setting of a consumer is told as it was set, and another value of any of them is a conflict that names it and what is there.
+pub async fn a_consumer_with_another_policy_is_a_conflict(h: &dyn Harness) {
+    let policy = FailurePolicy::default()
+        .on_failure(OnFailure::Pause)
+        .max_attempts(7)
+        .and_then(|policy| policy.max_crashes(3))
+        .and_then(|policy| policy.backoff(Duration::from_millis(1_500)))
+        .unwrap();
+    let stage = Stage::with(h, 2, policy).await;
+    let told = stage.through(h.another().await).store.consumer_status(None).await.unwrap();
+    assert_eq!((told[0].policy, told[0].slots), (policy, count(2)));
+    assert_eq!(writes_nothing(h, "the same create", stage.create(Start::Earliest)).await, Created::Existed);
+
+    let others = [
+        ("on_failure", "pause", policy.on_failure(OnFailure::Skip)),
+        ("max_attempts", "7", policy.max_attempts(8).unwrap()),
+        ("max_crashes", "3", policy.max_crashes(4).unwrap()),
+        ("backoff", "1s 500ms", policy.backoff(Duration::from_millis(1_501)).unwrap()),
+    ];
+    for (setting, found, other) in others {
+        let request = stage.to_create(Start::Earliest).policy(other);
+        let create = writes_nothing(h, "a conflicting create", stage.store.create_consumer(&request)).await;
+        let error = refused(create, Kind::Conflict);
+        assert_eq!(error.fact(setting), Some(found), "{error:?}");
+        assert_eq!(error.operation(), Some("create_consumer"));
+    }
+    assert_eq!(stage.store.consumer_status(None).await.unwrap(), told);
 }
 
 /// More slots than partitions are refused, as many are taken.

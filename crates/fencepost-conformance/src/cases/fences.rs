@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use fencepost_core::slot::GrantOrigin;
-use fencepost_core::{Release, Renewal};
+use fencepost_core::{Batch, Epoch, Error, Reason, Release, Renewal, SlotToken};
 
-use crate::Harness;
-use crate::stage::{Stage, TakenOver, fenced, ids, size, writes_nothing};
+use crate::stage::{Stage, TakenOver, delay, failure, fenced, ids, size, why, writes_nothing};
+use crate::{End, Harness, Step};
 
 /// A09: after its TTL an owner is taken over, with a strictly higher epoch.
 pub async fn a09_a_claim_after_expiry_is_granted_with_a_higher_epoch(h: &dyn Harness) {
@@ -29,17 +29,71 @@ pub async fn a10_the_heir_receives_the_same_batch(h: &dyn Harness) {
     assert!(inherited.messages.iter().all(|message| message.deliveries == 2 && message.attempt == 1));
 }
 
-/// A11: the late owner's receive and ack are fenced, and the heir's batch is unchanged.
+/// Every call that needs the slot, made with this token, under its name; none of them may succeed.
+async fn owners_calls(h: &dyn Harness, stage: &Stage, token: &SlotToken, batch: &Batch) -> Vec<(&'static str, Error)> {
+    let (store, message) = (&stage.store, batch.messages[0].id);
+    let guard = h.transact(vec![Step::SlotGuard { token: token.clone() }], End::Commit).await;
+    let ack_in = h.transact(vec![Step::Ack { token: token.clone(), batch: batch.id }], End::Commit).await;
+    let answers = [
+        ("receive", store.receive(token, size(1)).await.err()),
+        ("ack", store.ack(token, batch.id).await.err()),
+        ("ack_through", store.ack_through(token, batch.id, message).await.err()),
+        ("ack_receive", store.ack_receive(token, batch.id, size(1)).await.err()),
+        ("nack", store.nack(token, batch.id, message, &failure(0)).await.err()),
+        ("snooze", store.snooze(token, batch.id, message, delay(0)).await.err()),
+        ("dead_letter", store.dead_letter(token, batch.id, message, &why("x")).await.err()),
+        ("guard_slot", guard.err()),
+        ("ack", ack_in.err()),
+    ];
+    let refused = answers.into_iter().map(|(call, error)| (call, error.unwrap_or_else(|| panic!("{call} succeeded"))));
+    refused.collect()
+}
+
+/// A11: the late owner's receive, ack, ack_through, ack_receive, nack, snooze, dead_letter and guard are fenced, each with the
+/// presented and the current epoch; the heir's batch is unchanged, and nothing is dead or withdrawn.
 pub async fn a11_a_late_owner_is_fenced(h: &dyn Harness) {
     let TakenOver { stage, batch, first, second, .. } = TakenOver::new(h).await;
-    let before = stage.status(0).await;
+    let before = (stage.status(0).await, stage.status(1).await);
     let (old, new) = (first.token.epoch, Some(second.token.epoch));
-    let ack = writes_nothing(h, "a fenced ack", stage.store.ack(&first.token, batch.id)).await;
-    fenced(ack, old, new);
-    let receive = writes_nothing(h, "a fenced receive", stage.store.receive(&first.token, size(100))).await;
-    fenced(receive, old, new);
-    assert_eq!(stage.status(0).await, before);
+    let calls = owners_calls(h, &stage, &first.token, &batch);
+    for (call, error) in writes_nothing(h, "a fenced call", calls).await {
+        assert_eq!(error.operation(), Some(call), "{error:?}");
+        fenced::<()>(Err(error), old, new);
+    }
+    assert_eq!((stage.status(0).await, stage.status(1).await), before);
+    let inherited = stage.receive(&second.token, 100).await;
+    assert_eq!((inherited.id, ids(&inherited)), (batch.id, ids(&batch)));
     assert_eq!(stage.store.ack(&second.token, batch.id).await.unwrap(), 2);
+    assert_eq!(stage.dead().await, []);
+}
+
+/// A11: whoever is not the owner is fenced: one that gave the slot back, was forced out, or presents an epoch that nobody has,
+/// whatever state the slot is in.
+pub async fn a11_whoever_does_not_own_the_slot_is_fenced(h: &dyn Harness) {
+    let stage = Stage::new(h, 1).await;
+    stage.send(0, 4).await;
+    let owner = stage.claim("w1", 0, 30).await.token;
+    let batch = stage.receive(&owner, 2).await;
+    let stranger = SlotToken { epoch: Epoch::new(owner.epoch.get() + 1).unwrap(), ..owner.clone() };
+    let is_fenced = async |token: &SlotToken, current: Option<Epoch>| {
+        let before = stage.status(0).await;
+        for (_, error) in writes_nothing(h, "a fenced call", owners_calls(h, &stage, token, &batch)).await {
+            fenced::<()>(Err(error), token.epoch, current);
+        }
+        assert_eq!(stage.status(0).await, before);
+    };
+    is_fenced(&stranger, Some(owner.epoch)).await;
+    stage.store.abandon_slot(&owner).await.unwrap();
+    is_fenced(&owner, None).await;
+    let heir = stage.claim("w2", 0, 30).await.token;
+    is_fenced(&owner, Some(heir.epoch)).await;
+    stage.ack(&heir, &batch).await;
+    is_fenced(&owner, Some(heir.epoch)).await;
+    stage.store.release_slot(&heir).await.unwrap();
+    is_fenced(&heir, None).await;
+    let forced = stage.claim("w3", 0, 30).await.token;
+    stage.store.force_release_slot(&stage.path, forced.slot, &Reason::new("x").unwrap()).await.unwrap();
+    is_fenced(&forced, None).await;
 }
 
 /// A12: the late owner's release, abandon and renewal answer not held, not held and lost; the heir is untouched.
@@ -93,6 +147,47 @@ pub async fn a16_an_ack_past_half_the_ttl_renews(h: &dyn Harness) {
     let batch = stage.receive(&grant.token, 100).await;
     stage.pass_seconds(6);
     assert_eq!(stage.store.ack(&grant.token, batch.id).await.unwrap(), 2);
+    assert_eq!(stage.state(0).await.owner.unwrap().expires_at, grant.expires_at + Duration::from_secs(6));
+    stage.pass_seconds(4);
+    assert_eq!(stage.try_claim("w2", 0, 10).await, None);
+}
+
+/// A16: a nack past half the TTL renews, and so do a snooze and giving a message up; nobody is granted the slot after the first TTL.
+pub async fn a16_a_disposition_past_half_the_ttl_renews(h: &dyn Harness) {
+    let stage = Stage::new(h, 1).await;
+    let sent = stage.send(0, 4).await;
+    let grant = stage.claim("w1", 0, 10).await;
+    let batch = stage.receive(&grant.token, 100).await;
+    let expires_at = async || stage.state(0).await.owner.unwrap().expires_at;
+    stage.nack(&grant.token, &batch, sent[0], 0).await;
+    stage.pass_seconds(5);
+    stage.nack(&grant.token, &batch, sent[0], 0).await;
+    assert_eq!(expires_at().await, grant.expires_at, "half is not past half");
+    let mut passed = 5;
+    for call in 0..3 {
+        stage.pass_seconds(6);
+        passed += 6;
+        match call {
+            0 => drop(stage.nack(&grant.token, &batch, sent[1], 0).await),
+            1 => drop(stage.snooze(&grant.token, &batch, sent[2], 0).await),
+            _ => stage.give_up(&grant.token, &batch, sent[3], "x").await,
+        }
+        assert_eq!(expires_at().await, grant.expires_at + Duration::from_secs(passed));
+    }
+    stage.pass(Duration::from_micros(9_999_999));
+    assert_eq!(stage.try_claim("w2", 0, 10).await, None);
+    assert_eq!(stage.state(0).await.epoch, Some(grant.token.epoch), "a renewal keeps the epoch");
+}
+
+/// A16: an ack with the next receive past half the TTL renews, too, also when nothing follows.
+pub async fn a16_ack_receive_past_half_the_ttl_renews(h: &dyn Harness) {
+    let stage = Stage::new(h, 1).await;
+    stage.send(0, 1).await;
+    let grant = stage.claim("w1", 0, 10).await;
+    let batch = stage.receive(&grant.token, 100).await;
+    stage.pass_seconds(6);
+    let both = stage.store.ack_receive(&grant.token, batch.id, size(1)).await.unwrap();
+    assert_eq!((both.acked, both.next), (1, None));
     assert_eq!(stage.state(0).await.owner.unwrap().expires_at, grant.expires_at + Duration::from_secs(6));
     stage.pass_seconds(4);
     assert_eq!(stage.try_claim("w2", 0, 10).await, None);

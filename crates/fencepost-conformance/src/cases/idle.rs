@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use fencepost_core::{AcquireLease, Acquired, BatchId, CreateConsumer, HolderName, LeaseName, Partitions, Release, Renewal};
+use fencepost_core::{
+    AcquireLease, Acquired, BatchId, CreateConsumer, HolderName, LeaseName, MessageId, Partitions, Release, Renewal,
+};
 
 use crate::Harness;
-use crate::stage::{Stage, TakenOver, count, index, nonce, path, size, text, writes_nothing};
+use crate::stage::{Stage, TakenOver, count, delay, failure, index, nonce, path, size, text, writes_nothing};
 
 /// A42: a minute of polling writes nothing, by who holds slots and by who waits for one, and renews nothing.
 pub async fn a42_a_minute_of_idle_polling_writes_nothing(h: &dyn Harness) {
@@ -25,6 +27,30 @@ pub async fn a42_a_minute_of_idle_polling_writes_nothing(h: &dyn Harness) {
     })
     .await;
     assert_eq!(stage.store.slot_status(None).await.unwrap(), before, "an empty receive does not renew");
+}
+
+/// A42: polling while messages wait for their retry, are parked or delayed writes nothing either.
+pub async fn a42_polling_while_messages_are_set_aside_writes_nothing(h: &dyn Harness) {
+    let stage = Stage::pausing(h, 1).await;
+    let sent = stage.send(0, 3).await;
+    stage.put(text("x").delay(delay(3_600))).await;
+    let token = stage.claim("w1", 0, 3_600).await.token;
+    let batch = stage.receive(&token, 2).await;
+    stage.nack(&token, &batch, sent[0], 3_600).await;
+    stage.ack(&token, &batch).await;
+    assert_eq!(stage.try_receive(&token, 100).await, None);
+    stage.maintain().await;
+    let before = stage.status(0).await;
+    assert_eq!((before.lag, before.retrying, before.parked), (3, 1, 2));
+    writes_nothing(h, "a minute of polling", async {
+        for _ in 0..60 {
+            stage.pass_seconds(1);
+            assert_eq!(stage.try_receive(&token, 100).await, None);
+            assert_eq!(stage.maintain().await, 0);
+        }
+    })
+    .await;
+    assert_eq!(stage.status(0).await, before);
 }
 
 /// A42: polling past half the TTL and past expiry writes nothing either: whoever only polls must renew.
@@ -79,6 +105,10 @@ pub async fn statuses_write_nothing(h: &dyn Harness) {
         assert_eq!(store.slot_status(None).await.unwrap().len(), 2);
         assert_eq!(store.lease_status().await.unwrap(), []);
         assert_eq!(store.members(&stage.path).await.unwrap(), []);
+        assert_eq!(store.dead_counts(None).await.unwrap(), []);
+        assert_eq!(store.dead_letters(&stage.path, None, size(10)).await.unwrap(), []);
+        assert_eq!(store.next_due(&stage.path, index(0)).await.unwrap(), None);
+        assert_eq!(store.slot_history(&stage.path).await.unwrap(), []);
         assert_eq!(store.now().await.unwrap(), stage.store.now().await.unwrap());
     })
     .await;
@@ -111,6 +141,9 @@ pub async fn every_refusal_writes_nothing(h: &dyn Harness) {
             assert_eq!(store.abandon_slot(&first.token).await.unwrap(), Release::NotHeld);
             assert!(store.release_slot(&second.token).await.is_err());
             assert!(store.ack(&second.token, unknown).await.is_err());
+            assert!(store.ack_through(&second.token, batch.id, MessageId::MAX).await.is_err());
+            assert!(store.nack(&second.token, unknown, batch.messages[0].id, &failure(0)).await.is_err());
+            assert!(store.nack(&second.token, batch.id, MessageId::MAX, &failure(0)).await.is_err());
             assert_eq!(store.claim_slot(&claimed, index(0)).await.unwrap(), None);
             assert_eq!(store.claim(&claimed).await.unwrap().unwrap().token, third.token);
             assert!(store.drop_consumer(&stage.path, false).await.is_err());

@@ -1,12 +1,13 @@
 //! What every call answers when what it names is not there, or the store is closed.
 
 use fencepost_core::{
-    AcquireLease, BatchId, ClaimSlot, ConsumerPath, CreateConsumer, Epoch, Error, Heartbeat, HolderName, Kind, LeaseName,
-    LeaseToken, Partitions, Reason, Result, Retry, SlotToken, Store,
+    AcquireLease, BatchId, ClaimSlot, ConsumerPath, CreateConsumer, Epoch, Error, Heartbeat, HolderName, IdempotencyKey,
+    Kind, LeaseName, LeaseToken, MessageId, OnceTtl, Partitions, Reason, Result, Retention, Retry, SlotToken, Start,
+    Store,
 };
 
 use crate::Harness;
-use crate::stage::{Stage, count, index, nonce, path, size, text, ttl, worker, writes_nothing};
+use crate::stage::{Stage, count, delay, failure, index, nonce, path, size, text, ttl, why, worker, writes_nothing};
 
 /// A call's name in the contract, and its error if it failed.
 type Answer = (&'static str, Option<Error>);
@@ -14,10 +15,19 @@ type Answer = (&'static str, Option<Error>);
 /// The calls that name a queue, with the error that each answers.
 async fn calls_on_a_queue(store: &dyn Store, path: &ConsumerPath) -> Vec<Answer> {
     let queue = &path.queue;
+    let once = IdempotencyKey::new("k").unwrap();
     vec![
         ("send", store.send(queue, text("x")).await.err()),
         ("send_batch", store.send_batch(queue, vec![text("x"), text("y")]).await.err()),
+        ("send_once", store.send_once(queue, text("x"), &once, OnceTtl::default()).await.err()),
+        ("pause_queue", store.pause_queue(queue).await.err()),
+        ("resume_queue", store.resume_queue(queue).await.err()),
+        ("set_retention", store.set_retention(queue, Retention::default()).await.err()),
         ("maintain", store.maintain(Some(queue)).await.err()),
+        ("read", store.read(queue, Start::Earliest, size(1)).await.err()),
+        ("dead_letters", store.dead_letters(path, None, size(1)).await.err()),
+        ("dead_counts", store.dead_counts(Some(queue)).await.err()),
+        ("purge_dead_letters", store.purge_dead_letters(path, None).await.err()),
         ("create_consumer", store.create_consumer(&CreateConsumer::ordered(path.clone(), count(1))).await.err()),
         ("consumer_status", store.consumer_status(Some(queue)).await.err()),
         ("slot_status", store.slot_status(Some(queue)).await.err()),
@@ -27,11 +37,17 @@ async fn calls_on_a_queue(store: &dyn Store, path: &ConsumerPath) -> Vec<Answer>
 /// The calls that name a consumer's slot.
 async fn calls_on_a_slot(store: &dyn Store, token: &SlotToken) -> Vec<Answer> {
     let claim = ClaimSlot::new(token.path.clone(), worker("w"));
+    let (batch, message) = (BatchId::new(1).unwrap(), MessageId::new(1).unwrap());
     vec![
         ("claim_slot", store.claim_slot(&claim, token.slot).await.err()),
         ("receive", store.receive(token, size(1)).await.err()),
-        ("ack", store.ack(token, BatchId::new(1).unwrap()).await.err()),
-        ("ack_receive", store.ack_receive(token, BatchId::new(1).unwrap(), size(1)).await.err()),
+        ("ack", store.ack(token, batch).await.err()),
+        ("ack_through", store.ack_through(token, batch, message).await.err()),
+        ("ack_receive", store.ack_receive(token, batch, size(1)).await.err()),
+        ("nack", store.nack(token, batch, message, &failure(0)).await.err()),
+        ("snooze", store.snooze(token, batch, message, delay(0)).await.err()),
+        ("dead_letter", store.dead_letter(token, batch, message, &why("x")).await.err()),
+        ("next_due", store.next_due(&token.path, token.slot).await.err()),
         ("force_release_slot", store.force_release_slot(&token.path, token.slot, &reason()).await.err()),
         ("renew_slot", store.renew_slot(token).await.err()),
         ("release_slot", store.release_slot(token).await.err()),
@@ -49,6 +65,7 @@ async fn calls_on_a_consumer(store: &dyn Store, path: &ConsumerPath) -> Vec<Answ
         ("heartbeat", store.heartbeat(&beat).await.err()),
         ("members", store.members(path).await.err()),
         ("slot_history", store.slot_history(path).await.err()),
+        ("replay_dead_letters", store.replay_dead_letters(path, None).await.err()),
     ]
 }
 
@@ -69,6 +86,7 @@ async fn other_calls(store: &dyn Store, path: &ConsumerPath, epoch: Epoch) -> Ve
         ("create_queue", store.create_queue(&path.queue, Partitions::default()).await.err()),
         ("queue_status", store.queue_status().await.err()),
         ("maintain", store.maintain(None).await.err()),
+        ("dead_counts", store.dead_counts(None).await.err()),
         ("drop_consumer", store.drop_consumer(path, true).await.err()),
         ("consumer_status", store.consumer_status(None).await.err()),
         ("slot_status", store.slot_status(None).await.err()),
@@ -144,7 +162,7 @@ pub async fn a_closed_store_answers_every_call_so(h: &dyn Harness) {
     answers.extend(calls_on_a_consumer(store, &stage.path).await);
     answers.extend(calls_on_a_slot(store, &grant.token).await);
     answers.extend(other_calls(store, &stage.path, grant.token.epoch).await);
-    assert_eq!(answers.len(), 34);
+    assert_eq!(answers.len(), 49);
     all_refused(answers, Kind::Unavailable, "store_closed", &[]);
     assert!(!store.info().engine.is_empty(), "what a store says of itself needs no storage");
 }
@@ -156,6 +174,7 @@ pub async fn an_empty_store_holds_nothing(h: &dyn Harness) {
     assert_eq!(store.consumer_status(None).await.unwrap(), []);
     assert_eq!(store.slot_status(None).await.unwrap(), []);
     assert_eq!(store.lease_status().await.unwrap(), []);
+    assert_eq!(store.dead_counts(None).await.unwrap(), []);
     let idle: Result<u64> = writes_nothing(h, "maintenance of nothing", store.maintain(None)).await;
     assert_eq!(idle.unwrap(), 0);
     let info = store.info();

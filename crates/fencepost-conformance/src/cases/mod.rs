@@ -16,16 +16,28 @@ modules! {
     claims;
     clocks;
     consumers;
+    dead_letters;
+    delays;
+    dispositions;
     fences;
     idle;
+    isolation;
     leases;
     lifecycle;
     members;
     messages;
     names;
+    once;
     operators;
+    parts;
+    paused_queues;
+    pauses;
     queues;
+    readers;
     releases;
+    retention;
+    retries;
+    starts;
     transactions;
     wakes;
 }

@@ -1,12 +1,16 @@
 //! Names: of any script and up to 255 bytes they work end to end; what is no name never reaches a store.
 
+use std::time::Duration;
+
 use fencepost_core::{
-    AcquireLease, Acquired, ClaimSlot, ConsumerName, ConsumerPath, CreateConsumer, Heartbeat, HolderName, Key, Kind,
-    LeaseName, MessageKind, Nonce, Partitions, QueueName, Release, Renewal, WorkerName,
+    AcquireLease, Acquired, BatchId, BatchSize, ClaimSlot, ConsumerName, ConsumerPath, CreateConsumer, Delay, Epoch,
+    FailurePolicy, FailureText, Heartbeat, HolderName, IdempotencyKey, Key, Kind, LeaseName, MAX_FAILURE, MessageId,
+    MessageKind, Nonce, OnceTtl, Partitions, QueueName, Release, Renewal, SentOnce, SlotCount, SlotIndex, Start,
+    WorkerName,
 };
 
 use crate::Harness;
-use crate::stage::{count, refused, size, text, ttl, writes_nothing};
+use crate::stage::{Stage, count, refused, size, text, ttl, why, writes_nothing};
 
 /// A33: an empty or blank name is refused by every constructor, so no call can carry one.
 pub async fn a33_empty_and_blank_names_are_refused(h: &dyn Harness) {
@@ -21,6 +25,7 @@ pub async fn a33_empty_and_blank_names_are_refused(h: &dyn Harness) {
                 Key::new(bad).map(drop),
                 MessageKind::new(bad).map(drop),
                 Nonce::new(bad).map(drop),
+                IdempotencyKey::new(bad).map(drop),
                 ConsumerPath::new("orders", bad).map(drop),
                 ConsumerPath::new(bad, "billing").map(drop),
             ];
@@ -31,6 +36,65 @@ pub async fn a33_empty_and_blank_names_are_refused(h: &dyn Harness) {
     })
     .await;
     assert!(WorkerName::new("w").is_ok());
+}
+
+/// A33: what is out of its range is refused by its constructor, so no call can carry it: counts, times, numbers and failures.
+pub async fn a33_what_is_out_of_range_is_refused(h: &dyn Harness) {
+    let second = Duration::from_secs(1);
+    let policy = FailurePolicy::default();
+    writes_nothing(h, "a refused argument", async {
+        for bad in [i64::MIN, -1, 0] {
+            let refusals = [
+                BatchSize::new(bad).map(drop),
+                SlotCount::new(bad).map(drop),
+                Partitions::new(bad).map(drop),
+                MessageId::new(bad).map(drop),
+                BatchId::new(bad).map(drop),
+                Epoch::new(bad).map(drop),
+                policy.max_attempts(bad).map(drop),
+                policy.max_crashes(bad).map(drop),
+            ];
+            for refusal in refusals {
+                refused(refusal, Kind::InvalidInput);
+            }
+        }
+        let refusals = [
+            BatchSize::new(10_001).map(drop),
+            SlotIndex::new(-1).map(drop),
+            policy.max_attempts(1_001).map(drop),
+            policy.max_crashes(101).map(drop),
+            policy.backoff(Duration::ZERO).map(drop),
+            policy.backoff(25 * 60 * 60 * second).map(drop),
+            Delay::new(366 * 24 * 60 * 60 * second).map(drop),
+            OnceTtl::new(second / 2).map(drop),
+            OnceTtl::new(366 * 24 * 60 * 60 * second).map(drop),
+            FailureText::new(" \n").map(drop),
+            FailureText::new("a\0b").map(drop),
+        ];
+        for refusal in refusals {
+            refused(refusal, Kind::InvalidInput);
+        }
+        for bad in ["", "soon", "id:", "id:-1", "p-1", "-1", "2026-13-01T00:00:00Z"] {
+            refused(bad.parse::<Start>(), Kind::InvalidInput);
+        }
+        refused(FailureText::new("x".repeat(MAX_FAILURE + 1)), Kind::LimitExceeded);
+    })
+    .await;
+    assert!(FailureText::new("x".repeat(MAX_FAILURE)).is_ok());
+}
+
+/// The longest text of a failure, of any script, comes back as it was given.
+pub async fn the_longest_text_of_a_failure_comes_back(h: &dyn Harness) {
+    let stage = Stage::new(h, 1).await;
+    let reason = format!("é{}\n'\"`🦀", "x".repeat(MAX_FAILURE - 10));
+    assert_eq!(reason.len(), MAX_FAILURE);
+    let sent = stage.send(0, 1).await;
+    let token = stage.claim("w1", 0, 600).await.token;
+    let batch = stage.receive(&token, 1).await;
+    stage.give_up(&token, &batch, sent[0], &reason).await;
+    stage.ack(&token, &batch).await;
+    let told = stage.through(h.another().await).dead().await.remove(0).reason.unwrap();
+    assert!(told.as_str() == reason);
 }
 
 /// B20: names of 70 and 255 bytes and of any script work end to end, for everything that has a name.
@@ -57,7 +121,19 @@ pub async fn b20_long_and_unicode_names_work_end_to_end(h: &dyn Harness) {
         let received = &batch.messages[0];
         assert_eq!((received.id, received.key.as_ref(), &received.kind), (id, Some(&key), &kind));
         assert_eq!(received.headers.get(name), Some(name));
+        store.dead_letter(&grant.token, batch.id, id, &why(name)).await.unwrap();
+        assert_eq!(store.ack(&grant.token, batch.id).await.unwrap(), 0);
+        let letter = store.dead_letters(&path, None, size(10)).await.unwrap().remove(0);
+        assert_eq!((&letter.path, letter.key.as_ref(), &letter.kind), (&path, Some(&key), &kind));
+        assert_eq!(letter.reason.map(|reason| reason.to_string()).as_ref(), Some(name));
+        assert_eq!(store.dead_counts(Some(&path.queue)).await.unwrap(), [(path.clone(), 1)]);
+        assert_eq!(store.replay_dead_letters(&path, Some(&[id])).await.unwrap(), 1);
+        let batch = store.receive(&grant.token, size(10)).await.unwrap().unwrap();
         assert_eq!(store.ack(&grant.token, batch.id).await.unwrap(), 1);
+        let once = IdempotencyKey::new(name).unwrap();
+        let send_once = || store.send_once(&path.queue, text("once"), &once, OnceTtl::default());
+        let first = send_once().await.unwrap();
+        assert_eq!(send_once().await.unwrap(), SentOnce { id: first.id, deduplicated: true });
 
         let held = vec![(grant.token.slot, grant.token.epoch)];
         let beat = Heartbeat { path: path.clone(), member: nonce.clone(), worker: worker.clone(), ttl: ttl(10), held };

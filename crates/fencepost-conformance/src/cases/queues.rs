@@ -2,26 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use fencepost_core::{Created, Kind, MessageId, Partitions, QueueStatus, Start};
+use fencepost_core::{Created, Kind, MessageId, Partitions, Start};
 
 use crate::Harness;
-use crate::stage::{Stage, count, ids, path, refused, text, writes_nothing};
-
-async fn status(stage: &Stage) -> QueueStatus {
-    let statuses = stage.store.queue_status().await.unwrap();
-    statuses.into_iter().find(|status| status.queue == *stage.queue()).expect("the queue has a status")
-}
-
-/// Runs maintenance until nothing is left to do.
-async fn maintain(stage: &Stage) -> u64 {
-    let mut steps = 0;
-    loop {
-        match stage.store.maintain(Some(stage.queue())).await.unwrap() {
-            0 => return steps,
-            more => steps += more,
-        }
-    }
-}
+use crate::stage::{Stage, delay, ids, path, refused, text, writes_nothing};
 
 /// A queue is made once; again with the same settings it existed, and nothing is written.
 pub async fn a_queue_with_the_same_settings_existed(h: &dyn Harness) {
@@ -70,7 +54,7 @@ pub async fn an_empty_batch_has_no_ids(h: &dyn Harness) {
     let stage = Stage::new(h, 1).await;
     let sent = writes_nothing(h, "an empty batch", stage.store.send_batch(stage.queue(), vec![])).await;
     assert_eq!(sent.unwrap(), []);
-    assert_eq!(status(&stage).await.stored, 0);
+    assert_eq!(stage.queue_status().await.stored, 0);
 }
 
 /// A45: messages without a key spread evenly over the slots, single and in batches, and each is delivered once.
@@ -114,13 +98,11 @@ pub async fn a45_keyless_messages_spread_evenly_over_the_slots(h: &dyn Harness) 
 
 /// A48: what was sent before any consumer existed is all there for one that begins at the earliest message.
 pub async fn a48_messages_sent_before_any_consumer_are_all_there(h: &dyn Harness) {
-    let (store, path) = (h.store(), path("orders", "late"));
-    store.create_queue(&path.queue, Partitions::default()).await.unwrap();
+    let stage = Stage::bare(h, 4).await;
     let messages = (0..300).map(|n| text(&format!("{n}"))).collect();
-    let sent = store.send_batch(&path.queue, messages).await.unwrap();
-    assert_eq!(store.maintain(Some(&path.queue)).await.unwrap(), 0, "nothing is consumed without a consumer");
+    let sent = stage.store.send_batch(stage.queue(), messages).await.unwrap();
+    assert_eq!(stage.maintain().await, 0, "nothing is consumed without a consumer");
 
-    let stage = Stage { store, clock: h.clock(), path, slots: count(4) };
     stage.create(Start::Earliest).await;
     let mut seen = Vec::new();
     for slot in 0..4 {
@@ -146,21 +128,21 @@ pub async fn queues_are_independent(h: &dyn Harness) {
 /// A queue's status counts what is stored and tells when the oldest was sent.
 pub async fn a_queue_counts_what_it_holds(h: &dyn Harness) {
     let stage = Stage::new(h, 1).await;
-    assert_eq!((status(&stage).await.stored, status(&stage).await.oldest_at), (0, None));
+    assert_eq!((stage.queue_status().await.stored, stage.queue_status().await.oldest_at), (0, None));
     let first_at = stage.store.now().await.unwrap();
     stage.send(0, 3).await;
     stage.pass_seconds(5);
     let second_at = stage.store.now().await.unwrap();
     stage.send(0, 2).await;
-    let full = status(&stage).await;
+    let full = stage.queue_status().await;
     assert_eq!((full.stored, full.oldest_at), (5, Some(first_at)));
 
     let token = stage.claim("w1", 0, 30).await.token;
     let batch = stage.receive(&token, 3).await;
     assert!(batch.messages.iter().all(|message| message.created_at == first_at));
     stage.store.ack(&token, batch.id).await.unwrap();
-    maintain(&stage).await;
-    let rest = status(&stage).await;
+    stage.maintain().await;
+    let rest = stage.queue_status().await;
     assert_eq!((rest.stored, rest.oldest_at), (2, Some(second_at)));
 }
 
@@ -171,22 +153,22 @@ pub async fn maintenance_removes_what_all_have_acked_and_nothing_else(h: &dyn Ha
     two.send(0, 2_500).await;
     let ones = two.send(1, 5).await;
     two.drain(0, 10_000).await;
-    assert_eq!(maintain(&two).await, 0, "the other consumer has acked nothing");
+    assert_eq!(two.maintain().await, 0, "the other consumer has acked nothing");
     one.drain(0, 10_000).await;
 
-    assert!(maintain(&two).await >= 1);
-    assert_eq!(status(&two).await.stored, 5, "slot 1 of the first consumer has acked nothing");
+    assert!(two.maintain().await >= 1);
+    assert_eq!(two.queue_status().await.stored, 5, "slot 1 of the first consumer has acked nothing");
     let idle = writes_nothing(h, "maintenance of what is clean", two.store.maintain(Some(two.queue()))).await;
     assert_eq!(idle.unwrap(), 0);
 
     let token = two.claim("w1", 1, 30).await.token;
     let open = two.receive(&token, 2).await;
-    assert_eq!(maintain(&two).await, 0, "an open batch is not acked");
+    assert_eq!(two.maintain().await, 0, "an open batch is not acked");
     assert_eq!(two.receive(&token, 100).await, open);
     assert_eq!(ids(&open), ones[..2]);
     two.store.ack(&token, open.id).await.unwrap();
-    assert!(maintain(&two).await >= 1);
-    assert_eq!(status(&two).await.stored, 3);
+    assert!(two.maintain().await >= 1);
+    assert_eq!(two.queue_status().await.stored, 3);
     assert_eq!(ids(&two.receive(&token, 100).await), ones[2..]);
 
     let late = two.consumer("late", 1, Start::Earliest).await;
@@ -202,8 +184,8 @@ pub async fn maintenance_keeps_an_abandoned_batch(h: &dyn Harness) {
     stage.store.ack(&first, acked.id).await.unwrap();
     let open = stage.receive(&first, 2).await;
     stage.store.abandon_slot(&first).await.unwrap();
-    maintain(&stage).await;
-    assert_eq!(status(&stage).await.stored, 3);
+    stage.maintain().await;
+    assert_eq!(stage.queue_status().await.stored, 3);
     let heir = stage.claim("w2", 0, 30).await.token;
     let inherited = stage.receive(&heir, 100).await;
     assert_eq!((inherited.id, ids(&inherited)), (open.id, sent[1..3].to_vec()));
@@ -220,4 +202,41 @@ pub async fn maintenance_of_all_queues(h: &dyn Harness) {
     while stage.store.maintain(None).await.unwrap() > 0 {}
     let stored: Vec<_> = stage.store.queue_status().await.unwrap().iter().map(|status| status.stored).collect();
     assert_eq!(stored, [1, 0]);
+}
+
+/// B31: depth, oldest age, what is in flight, what is set aside and what is dead are told exactly at every step of a message's life.
+pub async fn b31_a_queue_tells_depth_age_and_what_is_in_flight(h: &dyn Harness) {
+    let stage = Stage::pausing(h, 2).await;
+    let sent_at = stage.store.now().await.unwrap();
+    let sent = stage.send(0, 5).await;
+    stage.pass_seconds(60);
+    stage.put(text("x").delay(delay(3_600))).await;
+    let told = async || {
+        let (queue, slot) = (stage.queue_status().await, stage.status(0).await);
+        let status = stage.store.consumer_status(Some(stage.queue())).await.unwrap().remove(0);
+        assert_eq!(
+            (status.lag, status.retrying, status.parked),
+            (slot.lag, slot.retrying, slot.parked),
+            "only slot 0 has messages"
+        );
+        let in_flight = slot.state.batch.map_or(0, |open| open.size);
+        (queue.stored, queue.delayed, slot.lag, in_flight, slot.retrying, slot.parked, status.dead)
+    };
+    assert_eq!(told().await, (5, 1, 5, 0, 0, 0, 0));
+    assert_eq!(stage.queue_status().await.oldest_at, Some(sent_at));
+    let token = stage.claim("w1", 0, 600).await.token;
+    let batch = stage.receive(&token, 3).await;
+    assert_eq!(told().await, (5, 1, 5, 3, 0, 0, 0));
+    stage.give_up(&token, &batch, sent[0], "x").await;
+    stage.nack(&token, &batch, sent[1], 60).await;
+    stage.ack(&token, &batch).await;
+    assert_eq!(told().await, (5, 1, 4, 0, 1, 1, 1));
+    assert_eq!(stage.try_receive(&token, 100).await, None);
+    assert_eq!(told().await, (5, 1, 4, 0, 1, 3, 1));
+    stage.maintain().await;
+    assert_eq!(told().await, (0, 1, 4, 0, 1, 3, 1), "what is set aside is not stored twice");
+    assert_eq!(stage.queue_status().await.oldest_at, None);
+    stage.store.replay_dead_letters(&stage.path, None).await.unwrap();
+    assert_eq!(told().await.6, 0);
+    assert_eq!(stage.status(0).await.lag, 5);
 }
