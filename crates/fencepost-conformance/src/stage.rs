@@ -10,7 +10,7 @@ use fencepost_core::{
     Batch, BatchSize, ClaimSlot, ConsumerPath, CreateConsumer, Created, DeadLetter, Delay, Epoch, Error, Failure,
     FailurePolicy, FailureText, Heartbeat, Key, Kind, ManualClock, MessageId, Nacked, NewMessage, Nonce, OnFailure,
     Partitions, QueueName, QueueStatus, Result, SlotCount, SlotGrant, SlotIndex, SlotStatus, SlotToken, Start, Store,
-    Ttl, WakeReceiver, WorkerName,
+    Timestamp, Ttl, WakeReceiver, WorkerName,
 };
 
 use crate::Harness;
