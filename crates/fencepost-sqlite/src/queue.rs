@@ -165,7 +165,8 @@ pub(crate) fn append_all(group: &mut Group<'_>, queue: &QueueName, messages: &[N
     Ok(ids)
 }
 
-fn send_once(
+/// Appends one message unless its key is remembered; also for callers' transactions.
+pub(crate) fn send_once(
     group: &mut Group<'_>,
     queue: &QueueName,
     message: &NewMessage,
