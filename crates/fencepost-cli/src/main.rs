@@ -1,7 +1,8 @@
 //! The program `fencepost`: parses, runs one command, and ends with an exit status that scripts can rely on.
 //!
-//! `cli` is the tree of commands, `commands` runs them, `printer` is the one way out for text, `exit` the table of statuses.
+//! `cli` is the tree of commands, `commands` runs them, `child` is a command of somebody else's that it runs, `printer` is the one way out for text, `exit` the table of statuses.
 
+mod child;
 mod cli;
 mod commands;
 mod exit;

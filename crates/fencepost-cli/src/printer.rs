@@ -14,9 +14,11 @@ use serde_json::{Value, json};
 
 use crate::exit::Exit;
 
-const ERROR: Style = AnsiColor::Red.on_default().bold();
+/// How what is wrong is marked, and what to do about it.
+pub const ERROR: Style = AnsiColor::Red.on_default().bold();
 const CAUSE: Style = Style::new().bold();
-const HINT: Style = AnsiColor::Cyan.on_default().bold();
+pub const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+pub const HINT: Style = AnsiColor::Cyan.on_default().bold();
 
 /// The code of the error that says that nobody reads our output any more, as in `fencepost status | head -1`.
 const OUTPUT_CLOSED: &str = "output_closed";
@@ -44,6 +46,41 @@ impl Printer {
             text.push('\n');
         }
         write_out(&text)
+    }
+
+    /// Prints a document that is neither for people nor in JSON, such as a script for a shell.
+    pub fn document(&self, document: &[u8]) -> Result<()> {
+        write_out(&String::from_utf8_lossy(document))
+    }
+
+    /// Prints a part of a stream: a line for each item, for people or for programs.
+    pub fn lines<T>(&self, items: &[T], human: impl Fn(&T) -> String, json: impl Fn(&T) -> Value) -> Result<()> {
+        let line = |item| if self.json { json(item).to_string() } else { human(item) };
+        let text: String = items.iter().map(|item| line(item) + "\n").collect();
+        if text.is_empty() { Ok(()) } else { write_out(&text) }
+    }
+
+    /// Tells what happens while a command runs, beside its answer: a line on standard error, for people or for programs.
+    pub fn event(&self, human: impl FnOnce() -> String, json: impl FnOnce() -> Value) {
+        write_err(&format!("{}\n", if self.json { json().to_string() } else { human() }));
+    }
+
+    /// Passes on what a command of somebody else's printed: it is the answer for people, and beside it for programs.
+    pub fn pass_on(&self, output: &[u8]) {
+        let written = if self.json { io::stderr().write_all(output) } else { io::stdout().write_all(output) };
+        // A reader that went away is no failure of what the command does.
+        let _ = written;
+    }
+
+    /// Passes on what a command of somebody else's said beside its output.
+    pub fn pass_on_error(&self, said: &[u8]) {
+        // Nothing is left to tell anybody when this fails.
+        let _ = io::stderr().write_all(said);
+    }
+
+    /// Whether answers are for programs.
+    pub const fn is_json(&self) -> bool {
+        self.json
     }
 
     /// Prints for programs, and only for them, what became of a command that has an output of its own.
@@ -107,6 +144,16 @@ impl Printer {
             std::process::exit(self.error(&error) as i32);
         }));
     }
+}
+
+/// Whether whoever read our standard output went away, as in `fencepost tail orders --follow | head -1`.
+pub fn reader_is_gone() -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    let out = io::stdout();
+    let mut polled = [PollFd::new(&out, PollFlags::empty())];
+    let gone = PollFlags::ERR | PollFlags::HUP;
+    poll(&mut polled, Some(&Timespec::default())).is_ok() && polled[0].revents().intersects(gone)
 }
 
 fn bar_style(size: Option<u64>) -> ProgressStyle {
@@ -183,20 +230,8 @@ fn one_line(text: &str) -> String {
 }
 
 /// Control characters, which a file's name may hold, must not reach a terminal.
-fn visible(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(char::is_control) {
-        return text.into();
-    }
-    text.chars()
-        .fold(String::new(), |mut shown, c| {
-            if c.is_control() {
-                shown.extend(c.escape_default())
-            } else {
-                shown.push(c)
-            }
-            shown
-        })
-        .into()
+fn visible(text: &str) -> String {
+    text.chars().flat_map(crate::text::visible).collect()
 }
 
 #[cfg(test)]

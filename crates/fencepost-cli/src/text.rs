@@ -66,6 +66,53 @@ pub fn parse_duration(text: &str, argument: &'static str, what: &str, allowed: &
     })
 }
 
+/// A duration as it is typed, that has to be within a range: `check` takes it and refuses what is out of it.
+///
+/// # Errors
+/// `invalid_input`; `what` says what it was to be, `allowed` what may be typed.
+pub fn parse_within<T>(
+    text: &str,
+    argument: &'static str,
+    what: &str,
+    allowed: &'static str,
+    check: impl FnOnce(Duration) -> Result<T>,
+) -> Result<T> {
+    let duration = parse_duration(text, argument, what, allowed)?;
+    check(duration).map_err(|_| {
+        Error::invalid(format!("cannot use `{text}` as {what}: it is out of range"), allowed).with("argument", argument)
+    })
+}
+
+/// A duration to its last digit, in the largest unit that divides it, for people.
+pub fn exact(duration: Duration) -> String {
+    const UNITS: [(u128, &str); 5] =
+        [(86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "min"), (1_000_000, "s"), (1_000, "ms")];
+    let micros = duration.as_micros();
+    let unit = UNITS.iter().find(|(size, _)| micros > 0 && micros.is_multiple_of(*size));
+    let (size, unit) = unit.copied().unwrap_or(if micros == 0 { (1, "s") } else { (1, "µs") });
+    format!("{} {unit}", micros / size)
+}
+
+/// As much of a text as fits a line: its first line's beginning, with control characters shown and the cut marked.
+pub fn excerpt(text: &str, most: usize) -> String {
+    let shown: String = text.trim_end().chars().take(most + 1).flat_map(visible).collect();
+    let fits = shown.chars().count() <= most && text.trim_end().chars().count() <= most;
+    if fits { shown } else { shown.chars().take(most.saturating_sub(1)).chain(['…']).collect() }
+}
+
+/// Text of others as it may reach a terminal, line breaks kept and other control characters shown.
+pub fn harmless(text: &str) -> String {
+    let keep = |c: char| if c == '\n' { vec![c] } else { visible(c).collect() };
+    text.chars().flat_map(keep).collect()
+}
+
+/// A character, or how it is written when it controls a terminal or the direction of its text.
+pub fn visible(c: char) -> impl Iterator<Item = char> {
+    let directs = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let (plain, escaped) = if c.is_control() || directs { (None, Some(c.escape_default())) } else { (Some(c), None) };
+    plain.into_iter().chain(escaped.into_iter().flatten())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,6 +147,25 @@ mod tests {
         for (name, word) in table {
             assert_eq!(shell_word(name), word);
         }
+    }
+
+    #[test]
+    fn exact_durations_lose_nothing() {
+        for (millis, text) in
+            [(0, "0 s"), (604_800_000, "7 d"), (90_000, "90 s"), (5_400_000, "90 min"), (1_500, "1500 ms")]
+        {
+            assert_eq!(exact(Duration::from_millis(millis)), text);
+        }
+        assert_eq!(exact(Duration::from_micros(1_001)), "1001 µs");
+    }
+
+    #[test]
+    fn text_of_others_is_cut_and_cannot_control_a_terminal() {
+        assert_eq!(excerpt("paid\n", 10), "paid");
+        assert_eq!(excerpt("a\tb\u{1b}[2J", 40), "a\\tb\\u{1b}[2J");
+        assert_eq!(excerpt("0123456789x", 10), "012345678…");
+        assert_eq!(excerpt("01234567\u{1b}", 10), "01234567\\…");
+        assert_eq!(harmless("one\ntwo\r\u{202e}"), "one\ntwo\\r\\u{202e}");
     }
 
     #[test]

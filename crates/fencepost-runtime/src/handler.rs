@@ -60,6 +60,11 @@ impl SlotContext {
         Self { open: Some(OpenedBatch { store: store.clone(), batch }), ..self.clone() }
     }
 
+    /// The batch that is handled; none in a context that no worker keeps.
+    pub fn batch(&self) -> Option<BatchId> {
+        self.open.as_ref().map(|open| open.batch)
+    }
+
     /// Records at once that a message of the batch failed; see [`fencepost_core::Slots::nack`]. The messages returned as withdrawn
     /// must not be run.
     ///
@@ -95,9 +100,13 @@ impl SlotContext {
         })
     }
 
-    /// Records what a handler's error means for a message, and returns the messages that must not be run any more. What may pass is
-    /// tried again, as recording it twice does no harm.
-    pub(crate) async fn record(&self, message: MessageId, error: &HandlerError) -> Result<Vec<MessageId>> {
+    /// Records at once what an error means for a message of the batch, as the worker does for a handler of messages: an [`Instead`], or
+    /// a failure. Returns the messages that must not be run any more. What may pass is tried again, as recording it twice does no
+    /// harm.
+    ///
+    /// # Errors
+    /// As [`SlotContext::nack`].
+    pub async fn record(&self, message: MessageId, error: &HandlerError) -> Result<Vec<MessageId>> {
         let (most, pause) = ATTEMPTS;
         let mut attempt = 1;
         loop {

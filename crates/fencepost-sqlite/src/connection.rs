@@ -13,7 +13,7 @@ use crate::options::{SqliteOptions, Synchronous};
 const STATEMENTS: usize = 256;
 
 /// The write-ahead log is cut back to this size when it was larger: 64 MiB.
-const LOG_BYTES: i64 = 64 << 20;
+pub(crate) const LOG_BYTES: i64 = 64 << 20;
 
 /// The page cache of the writer and of each reader in KiB.
 const CACHE_KIB: (i64, i64) = (16 << 10, 4 << 10);

@@ -8,6 +8,7 @@
 //! write transaction of this file. The engine's own transactions are short and never wait for a caller.
 
 mod aside;
+mod check;
 mod connection;
 mod consumer;
 mod dead;
@@ -32,6 +33,7 @@ mod transaction;
 mod watch;
 mod writer;
 
+pub use check::{FileCheck, LOG_BYTES, leftovers};
 pub use error::driver_error;
 pub use options::{SqliteOptions, Synchronous};
 pub use rusqlite;

@@ -2,6 +2,7 @@
 
 use std::future::IntoFuture;
 use std::ops::Deref;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -53,6 +54,15 @@ impl Open {
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
+    }
+
+    /// Files beside the place of a store that is not there, which would be taken for its own once it is made.
+    pub fn leftovers(&self) -> Vec<PathBuf> {
+        match self.url.split_once(':') {
+            #[cfg(feature = "sqlite")]
+            Some(("sqlite", file)) => fencepost_sqlite::leftovers(file.as_ref()),
+            _ => Vec::new(),
+        }
     }
 
     async fn connect(self) -> Result<Store> {

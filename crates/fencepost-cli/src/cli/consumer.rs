@@ -1,14 +1,18 @@
 //! The arguments of `fencepost consumer …`.
 
-use clap::{Args, Subcommand, ValueEnum};
-use fencepost::Start;
+use clap::{Args, Subcommand};
 
 const CREATE_HELP: &str = "\
 A consumer sees every message of its queue. Its slots divide the queue's partitions: each slot has
 one worker at a time, and the messages of one key are handled in order.
 
+It starts at `earliest`, the oldest message that is stored; at `latest`, what is sent from now on; at a
+time such as 2026-01-31T08:00:00Z; at `id:N`, what comes after message N; or after a position that
+`fencepost tail --json` told.
+
 Examples:
   fencepost consumer create orders billing --slots 4
+  fencepost consumer create orders ledger --on-failure pause --max-attempts 100 --backoff 5s
   fencepost consumer create orders audit --start latest";
 
 const LIST_EXAMPLES: &str = "\
@@ -42,31 +46,6 @@ pub enum ConsumerCommand {
     Drop(ConsumerDropArgs),
 }
 
-/// Where a new consumer begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Begin {
-    Earliest,
-    Latest,
-}
-
-impl Begin {
-    /// The word as it is typed.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Begin::Earliest => "earliest",
-            Begin::Latest => "latest",
-        }
-    }
-
-    /// What the library calls it.
-    pub const fn start(self) -> Start {
-        match self {
-            Begin::Earliest => Start::Earliest,
-            Begin::Latest => Start::Latest,
-        }
-    }
-}
-
 #[derive(Debug, Args)]
 #[command(after_help = CREATE_HELP)]
 pub struct ConsumerCreateArgs {
@@ -80,10 +59,25 @@ pub struct ConsumerCreateArgs {
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
     pub slots: i64,
 
-    /// Begin with the oldest stored message, or with what is sent from now on
-    #[arg(long, value_name = "earliest|latest", value_enum, hide_possible_values = true)]
-    #[arg(default_value = "earliest")]
-    pub start: Begin,
+    /// Where it begins: `earliest`, `latest`, a time, `id:N`, or a position
+    #[arg(long, value_name = "START", default_value = "earliest", allow_hyphen_values = true)]
+    pub start: String,
+
+    /// What a failed message means for the later ones of its key: they go on, or wait for it
+    #[arg(long, value_name = "skip|pause", default_value = "skip")]
+    pub on_failure: String,
+
+    /// How often a message is tried before it is a dead letter: 1 to 1000
+    #[arg(long, value_name = "N", default_value_t = 10, allow_negative_numbers = true)]
+    pub max_attempts: i64,
+
+    /// How many workers may die over a batch before its messages are handed out one by one: 1 to 100
+    #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true)]
+    pub max_crashes: i64,
+
+    /// The longest pause after a first failure: 1ms to 24h; it doubles with every further one, up to 1h
+    #[arg(long, value_name = "D", default_value = "1s", allow_hyphen_values = true)]
+    pub backoff: String,
 }
 
 #[derive(Debug, Args)]

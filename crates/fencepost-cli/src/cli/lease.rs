@@ -86,17 +86,6 @@ pub struct LeaseRunArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct LeaseChildArgs {
-    /// The process that it must not outlive
-    #[arg(long)]
-    pub parent: u32,
-
-    /// What it becomes
-    #[arg(last = true, required = true, num_args = 1..)]
-    pub command: Vec<OsString>,
-}
-
-#[derive(Debug, Args)]
 pub struct LeaseNameArgs {
     /// The lease
     pub name: String,

@@ -2,21 +2,29 @@
 //! that the library has.
 
 mod consumer;
+mod dead;
 mod lease;
 mod queue;
+mod send;
 mod slot;
+mod tail;
+mod work;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::builder::styling::{AnsiColor, Styles};
-use clap::{ArgAction, ArgGroup, Args, Parser, Subcommand};
-
-use crate::records::Format;
+use clap::{ArgAction, Args, Parser, Subcommand};
+use clap_complete::Shell;
 
 pub use self::consumer::{ConsumerCommand, ConsumerCreateArgs, ConsumerDropArgs, ConsumerListArgs, ConsumerPathArgs};
-pub use self::lease::{LeaseChildArgs, LeaseCommand, LeaseNameArgs, LeaseReleaseArgs, LeaseRunArgs};
-pub use self::queue::{QueueCommand, QueueCreateArgs, QueueDropArgs, QueueNameArgs};
+pub use self::dead::{DeadChoiceArgs, DeadCommand, DeadListArgs, DeadShowArgs};
+pub use self::lease::{LeaseCommand, LeaseNameArgs, LeaseReleaseArgs, LeaseRunArgs};
+pub use self::queue::{QueueCommand, QueueCreateArgs, QueueDropArgs, QueueNameArgs, QueueRetainArgs, RetentionArgs};
+pub use self::send::SendArgs;
 pub use self::slot::{SlotCommand, SlotListArgs, SlotReleaseArgs};
+pub use self::tail::TailArgs;
+pub use self::work::WorkArgs;
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -32,34 +40,14 @@ Examples:
   fencepost queue create orders
   fencepost send orders 'paid' --key customer-7
   fencepost send orders --file orders.csv --key-field customer
+  fencepost consumer create orders billing --slots 4
+  fencepost work orders billing --exec ./bill.sh
   fencepost lease run nightly -- ./report.sh
   fencepost status
 
 Exit status:
   0 done · 1 refused (held, empty, absent) · 2 usage · 3 fenced or lost
   4 unavailable or unknown · 5 schema · 70 bug";
-
-const SEND_USAGE: &str = "\
-fencepost send [OPTIONS] <QUEUE> <PAYLOAD>
-       fencepost send [OPTIONS] <QUEUE> --file <FILE>";
-
-const SEND_EXAMPLES: &str = "\
-A file is streamed, whatever its size, in batches that are stored all or none. A regular file is
-checked to its end before anything is sent; standard input is checked as it flows.
-
-  lines  The payload is the line.
-  csv    A header row, then the payload is the record as it stands in the file. An empty key
-         field or `NA` is no key.
-  json   One object a line; the payload is the line. The key is a string or a number; null or
-         absent is no key.
-
-Empty lines are skipped and counted.
-
-Examples:
-  fencepost send orders 'paid' --key customer-7
-  fencepost send orders - <invoice.pdf
-  fencepost send flights --file flights.csv --key-field tailnum
-  tail -f app.log | fencepost send logs --file -";
 
 const DEMO_HELP: &str = "\
 The built-in input is 12,208 departures from New York in two weeks of 2013, one message a flight,
@@ -70,6 +58,25 @@ Examples:
   fencepost demo
   fencepost demo --workers 8 --kill 3 --pause 2
   fencepost demo orders.csv --key customer";
+
+const DOCTOR_HELP: &str = "\
+A line for each finding says what is wrong, and one below it what to do. The exit status is 1 when there
+is a finding, 0 when all is well.
+
+Examples:
+  fencepost doctor
+  fencepost doctor --json";
+
+const COMPLETIONS_HELP: &str = "\
+Examples:
+  fencepost completions bash >/etc/bash_completion.d/fencepost
+  fencepost completions zsh >~/.zfunc/_fencepost
+  fencepost completions fish >~/.config/fish/completions/fencepost.fish";
+
+const MAN_HELP: &str = "\
+Examples:
+  fencepost man | man -l -
+  fencepost man --dir /usr/local/share/man/man1";
 
 /// Exactly one owner, in order, fenced: leases and ordered queues on the database you already have
 #[derive(Debug, Parser)]
@@ -104,7 +111,10 @@ pub enum Command {
     Init,
     /// Show the whole store on one screen
     Status,
-    /// Make, show and drop queues
+    /// Find what is wrong, and say how to mend it
+    #[command(after_help = DOCTOR_HELP)]
+    Doctor,
+    /// Make, show, pause and drop queues
     #[command(subcommand)]
     Queue(QueueCommand),
     /// Make, show and drop consumers: named positions on a queue
@@ -112,18 +122,31 @@ pub enum Command {
     Consumer(ConsumerCommand),
     /// Send one message, or every record of a file
     Send(SendArgs),
+    /// Show the messages of a queue, without taking them from anybody
+    Tail(TailArgs),
+    /// Handle the messages of a consumer with a command
+    Work(WorkArgs),
+    /// Look at the messages that a consumer gave up, and decide about them
+    #[command(subcommand)]
+    Dead(DeadCommand),
     /// Show who owns which slot of a consumer, and take one by force
     #[command(subcommand)]
     Slot(SlotCommand),
     /// Run a command as the only one, show who holds what, and take a lease by force
     #[command(subcommand)]
     Lease(LeaseCommand),
+    /// Print what makes a shell complete the commands and their options
+    #[command(after_help = COMPLETIONS_HELP)]
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write one for every command
+    #[command(after_help = MAN_HELP)]
+    Man(ManArgs),
     /// A worker process of the demo
     #[command(hide = true)]
     DemoWorker(DemoWorkerArgs),
-    /// What `lease run` starts: ties itself to its parent and becomes the command
+    /// What `lease run` and `work` start: ties itself to its parent and becomes the command
     #[command(hide = true)]
-    LeaseChild(LeaseChildArgs),
+    Child(ChildArgs),
 }
 
 #[derive(Debug, Args)]
@@ -151,6 +174,31 @@ pub struct DemoArgs {
 }
 
 #[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum)]
+    pub shell: Shell,
+}
+
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// Write a page for every command to this folder, which is made if need be
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct ChildArgs {
+    /// The process that it must not outlive
+    #[arg(long)]
+    pub parent: u32,
+
+    /// What it becomes
+    #[arg(last = true, required = true, num_args = 1..)]
+    pub command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
 pub struct DemoWorkerArgs {
     /// Its label
     #[arg(long)]
@@ -167,37 +215,6 @@ pub struct DemoWorkerArgs {
     /// Read the records as the built-in flights
     #[arg(long)]
     pub flights: bool,
-}
-
-#[derive(Debug, Args)]
-#[command(override_usage = SEND_USAGE, after_help = SEND_EXAMPLES, group = ArgGroup::new("content").required(true))]
-pub struct SendArgs {
-    /// The queue to send to
-    pub queue: String,
-
-    /// The message's content; `-` reads all of standard input as one message
-    #[arg(group = "content", conflicts_with_all = ["format", "key_field"], allow_negative_numbers = true)]
-    pub payload: Option<String>,
-
-    /// Messages of one key are handled in order
-    #[arg(long, value_name = "KEY", conflicts_with = "key_field")]
-    pub key: Option<String>,
-
-    /// What sort of message it is
-    #[arg(long, value_name = "KIND", default_value = "default")]
-    pub kind: String,
-
-    /// Send every record of this file; `-` is standard input
-    #[arg(long, value_name = "FILE", group = "content")]
-    pub file: Option<OsString>,
-
-    /// What a record is; unless given, by the file's extension, else lines
-    #[arg(long, value_name = "lines|csv|json", value_enum, hide_possible_values = true)]
-    pub format: Option<Format>,
-
-    /// The csv column or json field that holds the key
-    #[arg(long, value_name = "FIELD")]
-    pub key_field: Option<String>,
 }
 
 /// Whether the arguments hold `--json`. Asked before they are parsed, because an error in them is answered in JSON too.

@@ -5,20 +5,25 @@ pub mod drop;
 pub mod list;
 pub mod show;
 
-use fencepost::{ConsumerPath, ConsumerStatus, Error, Kind, Result, Store};
+use fencepost::{ConsumerPath, ConsumerStatus, Error, FailurePolicy, Kind, OnFailure, Result, Store};
 use serde_json::{Value, json};
 
 use crate::table::Table;
+use crate::text;
 
 /// Consumers as a table for people.
 pub fn table(consumers: &[ConsumerStatus]) -> Table {
-    let mut table = Table::new(["consumer", "slots", "lag", "workers"]);
+    let mut table = Table::new(["consumer", "slots", "lag", "retrying", "parked", "dead", "workers", "on failure"]);
     for status in consumers {
         table.row([
             status.path.to_string().into(),
             status.slots.get().into(),
             status.lag.into(),
+            status.retrying.into(),
+            status.parked.into(),
+            status.dead.into(),
             status.workers.into(),
+            status.policy.get_on_failure().as_str().to_owned().into(),
         ]);
     }
     table
@@ -31,8 +36,25 @@ pub fn json(status: &ConsumerStatus) -> Value {
         "consumer": status.path.consumer.as_str(),
         "slots": status.slots.get(),
         "lag": status.lag,
+        "retrying": status.retrying,
+        "parked": status.parked,
+        "dead": status.dead,
         "workers": status.workers,
+        "on_failure": status.policy.get_on_failure().as_str(),
+        "max_attempts": status.policy.get_max_attempts(),
+        "max_crashes": status.policy.get_max_crashes(),
+        "backoff_ms": status.policy.get_backoff().as_millis() as u64,
     })
+}
+
+/// How a consumer treats failures, for people.
+pub fn policy_in_words(policy: &FailurePolicy) -> String {
+    let others = match policy.get_on_failure() {
+        OnFailure::Skip => "skip: the later messages of the key go on",
+        OnFailure::Pause => "pause: the later messages of the key wait",
+    };
+    let (attempts, crashes) = (policy.get_max_attempts(), policy.get_max_crashes());
+    format!("{others}; backoff {}, max attempts {attempts}, max crashes {crashes}", text::exact(policy.get_backoff()))
 }
 
 /// How one consumer stands.

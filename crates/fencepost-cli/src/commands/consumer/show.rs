@@ -23,7 +23,11 @@ pub async fn run(url: &str, args: &ConsumerPathArgs, printer: &Printer) -> Resul
                 ("queue", path.queue.to_string()),
                 ("consumer", path.consumer.to_string()),
                 ("lag", text::counted(status.lag, "message")),
+                ("retrying", text::counted(status.retrying, "message")),
+                ("parked", text::counted(status.parked, "message")),
+                ("dead", text::counted(status.dead, "message")),
                 ("workers", status.workers.to_string()),
+                ("on failure", super::policy_in_words(&status.policy)),
             ]);
             for table in [slot::table(&slots, now), history_table(&history)].iter().filter(|table| !table.is_empty()) {
                 screen += &format!("\n{}", table.render());

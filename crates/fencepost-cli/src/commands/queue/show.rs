@@ -14,8 +14,7 @@ pub async fn run(url: &str, args: &QueueNameArgs, printer: &Printer) -> Result<(
     let queue = QueueName::new(&args.name)?;
     open::existing(url, async |store| {
         let consumers = store.consumer_status(Some(&queue)).await?;
-        let queues = store.queue_status().await?;
-        let status = queues.iter().find(|status| status.queue == queue).ok_or_else(|| super::absent(&queue))?;
+        let status = super::find(store, &queue).await?;
         let now = store.now().await?;
         let human = || {
             let oldest = status.oldest_at.map_or_else(|| "-".into(), |at| text::relative(at, now));
@@ -23,7 +22,10 @@ pub async fn run(url: &str, args: &QueueNameArgs, printer: &Printer) -> Result<(
                 ("queue", queue.to_string()),
                 ("partitions", status.partitions.get().to_string()),
                 ("stored", text::counted(status.stored, "message")),
+                ("delayed", text::counted(status.delayed, "message")),
                 ("oldest", oldest),
+                ("keeps", super::retain::in_words(&status.retention)),
+                ("paused", if status.paused { "yes: nothing new is handed out" } else { "no" }.into()),
             ]);
             screen += &match &*consumers {
                 [] => {
@@ -35,7 +37,7 @@ pub async fn run(url: &str, args: &QueueNameArgs, printer: &Printer) -> Result<(
             screen
         };
         printer.answer(human, || {
-            let mut answer = super::json(status);
+            let mut answer = super::json(&status);
             answer["consumer_status"] = consumers.iter().map(consumer::json).collect();
             answer
         })

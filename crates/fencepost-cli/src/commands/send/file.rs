@@ -4,10 +4,11 @@
 use std::ffi::OsStr;
 use std::time::{Duration, Instant};
 
-use fencepost::{Error, Key, MessageId, MessageKind, NewMessage, QueueName, Result, Retry, Store};
+use fencepost::{Error, MessageId, NewMessage, QueueName, Result, Retry, Store};
 use indicatif::ProgressBar;
 use serde_json::json;
 
+use super::template::Template;
 use crate::cli::SendArgs;
 use crate::open;
 use crate::printer::Printer;
@@ -20,11 +21,10 @@ const MESSAGES: usize = 1_000;
 /// A batch with so many bytes of payload is sent at once; it may be larger by one payload.
 const BYTES: usize = 1 << 20;
 
-/// Where the records go, and what all of them get.
+/// Where the records go, and what is made of them.
 pub struct Target {
     pub queue: QueueName,
-    pub key: Option<Key>,
-    pub kind: MessageKind,
+    pub template: Template,
 }
 
 /// Runs the command for a file.
@@ -106,8 +106,7 @@ impl<'a> Sender<'a> {
 
     fn push(&mut self, record: Record) -> Result<()> {
         self.bytes += record.text.len();
-        let key = record.key.or_else(|| self.target.key.clone());
-        self.batch.push(NewMessage::new(record.text)?.key(key).kind(self.target.kind.clone()));
+        self.batch.push(self.target.template.message(record.text, record.key)?);
         Ok(())
     }
 

@@ -60,6 +60,8 @@ pub fn json(status: &SlotStatus, now: Timestamp) -> Value {
         "deliveries": state.batch.map(|batch| batch.deliveries),
         "crashes": state.batch.map(|batch| batch.crashes),
         "lag": status.lag,
+        "retrying": status.retrying,
+        "parked": status.parked,
     })
 }
 

@@ -1,13 +1,10 @@
 //! `fencepost lease run`: a command that runs while a lease is held, and ends before the lease can belong to somebody else.
 //!
-//! `plan` is what was asked for, `acquire` gets the lease, `child` is the running command, `tie` what starts it, `signals` what
-//! other processes tell us. Ending is always: tell the command, join it, give the lease back.
+//! `plan` is what was asked for, `acquire` gets the lease, `signals` hears what other processes tell us. Ending is always: tell the command, join it, give the lease back.
 
 mod acquire;
-mod child;
 mod plan;
 mod signals;
-pub mod tie;
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};
@@ -17,9 +14,9 @@ use fencepost::{Clock, Error, HostClock, Kind, LeaseToken, Release, Result, Stor
 use serde_json::json;
 
 use self::acquire::Acquisition;
-use self::child::{Child, exit_number, in_words};
 use self::plan::Plan;
 use self::signals::Signals;
+use crate::child::{Child, Group, exit_number, exit_number_of, in_words};
 use crate::cli::LeaseRunArgs;
 use crate::exit::Exit;
 use crate::open;
@@ -40,7 +37,7 @@ async fn run_plan(url: &str, args: LeaseRunArgs, printer: &Printer) -> Result<Ex
         Acquisition::Granted(lease) => hold(store, &plan, lease, &mut signals, printer).await,
         Acquisition::Stopped(signal) => {
             printer.note(&format!("stopped by a signal while waiting for the lease `{}`", plan.request.name));
-            Ok(ExitCode::from(signals::exit_number(signal)))
+            Ok(ExitCode::from(exit_number_of(signal)))
         }
     })
     .await
@@ -64,7 +61,13 @@ async fn hold(
     let (token, loss) = (lease.token().clone(), lease.loss().clone());
     // Until when it may be believed in if it is never renewed.
     let deadline = HostClock.boot() + lease.time_left();
-    let ended = match Child::start(&plan.command, &token, deadline) {
+    let child = Child::start(&plan.command, Group::at_terminal(), |command| {
+        command
+            .env("FENCEPOST_LEASE", token.name.as_str())
+            .env("FENCEPOST_EPOCH", token.epoch.to_string())
+            .env("FENCEPOST_DEADLINE", deadline.since_boot().as_millis().to_string());
+    });
+    let ended = match child {
         Ok(child) => attend(child, plan, &lease, signals).await,
         Err(error) => Err(error),
     };

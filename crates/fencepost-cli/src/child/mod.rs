@@ -1,52 +1,74 @@
-//! The running command: started with the lease in its environment, told of signals, and ended in time.
+//! A command that runs for as long as something is ours: tied to this process, told of signals, and ended in time with all that
+//! it started. Whose it is, and what it finds in its environment, is the caller's.
+
+pub mod tie;
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use fencepost::{BootInstant, Error, Kind, LeaseToken, Result};
+use fencepost::{Error, Kind, Result};
 use rustix::process::{Pid, Signal, getpgrp, kill_process, kill_process_group, test_kill_process_group};
-use tokio::process::Command;
-
-use super::signals;
-use super::tie;
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 
 /// How often it is looked whether processes are left of a group whose leader has ended.
 const LOOK: Duration = Duration::from_millis(5);
+
+/// Which processes a command is told of signals with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Group {
+    /// Ours: it shares our terminal.
+    Ours,
+    /// Its own, which it leads.
+    Own,
+}
+
+impl Group {
+    /// The group of a command that may read from our terminal: one that leads a group of its own could not.
+    pub fn at_terminal() -> Self {
+        let terminal = std::fs::File::open("/dev/tty");
+        let foreground =
+            terminal.is_ok_and(|terminal| rustix::termios::tcgetpgrp(terminal).is_ok_and(|group| group == getpgrp()));
+        if foreground { Group::Ours } else { Group::Own }
+    }
+}
+
+/// The standard streams of a command, as far as they were piped.
+pub type Streams = (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>);
 
 /// A running command.
 #[derive(Debug)]
 pub struct Child {
     process: tokio::process::Child,
     pid: Pid,
-    /// Whether it shares our terminal, and so our process group; else it leads one of its own.
-    at_terminal: bool,
+    group: Group,
 }
 
 impl Child {
-    /// Starts it. It inherits the standard streams.
+    /// Starts it, once `prepare` has set its environment and its standard streams, which are inherited otherwise.
     ///
     /// # Errors
     /// `unavailable` when the system starts no process. That the command itself cannot be run is told by the status 126 or 127.
-    pub fn start(command: &[OsString], token: &LeaseToken, deadline: BootInstant) -> Result<Self> {
+    pub fn start(command: &[OsString], group: Group, prepare: impl FnOnce(&mut Command)) -> Result<Self> {
         let refuse = |cause| Error::new(Kind::Unavailable, "cannot start a process").caused_by(cause);
-        let at_terminal = at_terminal();
         let mut starter = Command::new(tie::program().map_err(refuse)?);
-        starter
-            .args(tie::arguments(command))
-            .env("FENCEPOST_LEASE", token.name.as_str())
-            .env("FENCEPOST_EPOCH", token.epoch.to_string())
-            .env("FENCEPOST_DEADLINE", deadline.since_boot().as_millis().to_string());
-        if !at_terminal {
+        starter.args(tie::arguments(command));
+        prepare(&mut starter);
+        if group == Group::Own {
             starter.process_group(0);
         }
-        // The command is killed with the thread that starts it: the main one, which is the last to end.
+        // The command is killed with the thread that starts it: one of the runtime's, which are the last to end.
         let process = starter.kill_on_drop(true).spawn().map_err(refuse)?;
         let pid = process.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let pid =
             pid.ok_or_else(|| Error::new(Kind::Internal, "cannot tell the number of a process that was started"))?;
-        Ok(Self { process, pid, at_terminal })
+        Ok(Self { process, pid, group })
+    }
+
+    /// Its standard streams; they are handed out once.
+    pub fn streams(&mut self) -> Streams {
+        (self.process.stdin.take(), self.process.stdout.take(), self.process.stderr.take())
     }
 
     /// Waits until it has ended. Cancel-safe.
@@ -58,7 +80,7 @@ impl Child {
     /// Passes on a signal that we got.
     pub fn pass_on(&self, signal: Signal) {
         // A terminal's Ctrl-C reaches all of its foreground group; the command is not to get it twice.
-        if !(self.at_terminal && signal == Signal::INT) {
+        if self.group == Group::Own || signal != Signal::INT {
             self.signal(signal);
         }
     }
@@ -83,12 +105,12 @@ impl Child {
     }
 
     fn group_lives(&self) -> bool {
-        !self.at_terminal && test_kill_process_group(self.pid).is_ok()
+        self.group == Group::Own && test_kill_process_group(self.pid).is_ok()
     }
 
     /// What has ended hears nothing.
     fn signal(&self, signal: Signal) {
-        let _ = if !self.at_terminal {
+        let _ = if self.group == Group::Own {
             kill_process_group(self.pid, signal)
         } else if self.process.id().is_some() {
             kill_process(self.pid, signal)
@@ -98,19 +120,27 @@ impl Child {
     }
 }
 
-/// Whether we are in the foreground of a terminal. A command that leads a group of its own could not read from it.
-fn at_terminal() -> bool {
-    let terminal = std::fs::File::open("/dev/tty");
-    terminal.is_ok_and(|terminal| rustix::termios::tcgetpgrp(terminal).is_ok_and(|group| group == getpgrp()))
+impl Drop for Child {
+    /// What was not waited for has lost its owner: nothing of it goes on.
+    fn drop(&mut self) {
+        if self.process.id().is_some() {
+            self.signal(Signal::KILL);
+        }
+    }
 }
 
 /// What a shell would say that it exited with.
 pub fn exit_number(status: ExitStatus) -> u8 {
     match (status.code(), status.signal().and_then(Signal::from_named_raw)) {
         (Some(code), _) => u8::try_from(code).unwrap_or(u8::MAX),
-        (None, Some(signal)) => signals::exit_number(signal),
+        (None, Some(signal)) => exit_number_of(signal),
         (None, None) => u8::MAX,
     }
+}
+
+/// What a process exits with that a signal ended, as shells count.
+pub fn exit_number_of(signal: Signal) -> u8 {
+    u8::try_from(128 + signal.as_raw()).unwrap_or(u8::MAX)
 }
 
 /// How it ended, for people.

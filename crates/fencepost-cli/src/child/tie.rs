@@ -1,4 +1,4 @@
-//! What `lease run` starts: the program itself, which ties its life to its parent's and becomes the command. A parent-death
+//! What is started in a command's place: the program itself, which ties its life to its parent's and becomes the command. A parent-death
 //! signal outlives that, and setting it here takes no code between fork and exec.
 
 use std::convert::Infallible;
@@ -11,7 +11,7 @@ use std::process::{Command, ExitCode};
 use fencepost::{Error, Kind};
 use rustix::process::getppid;
 
-use crate::cli::LeaseChildArgs;
+use crate::cli::ChildArgs;
 use crate::printer::Printer;
 
 /// The command was not found, as shells say it.
@@ -26,12 +26,12 @@ pub fn program() -> io::Result<PathBuf> {
 
 /// The arguments by which [`become_command`] is called.
 pub fn arguments(command: &[OsString]) -> Vec<OsString> {
-    let head = ["lease-child", "--parent", &std::process::id().to_string(), "--"].map(OsString::from);
+    let head = ["child", "--parent", &std::process::id().to_string(), "--"].map(OsString::from);
     head.into_iter().chain(command.iter().cloned()).collect()
 }
 
 /// Becomes the command. Returns only when that fails.
-pub fn become_command(args: &LeaseChildArgs) -> ExitCode {
+pub fn become_command(args: &ChildArgs) -> ExitCode {
     let Err(error) = try_to(args);
     let not_found = error.kind() == Kind::NotFound;
     // Standard output belongs to the command that did not come to be.
@@ -39,9 +39,9 @@ pub fn become_command(args: &LeaseChildArgs) -> ExitCode {
     ExitCode::from(if not_found { NOT_FOUND } else { NOT_RUNNABLE })
 }
 
-fn try_to(args: &LeaseChildArgs) -> Result<Infallible, Error> {
+fn try_to(args: &ChildArgs) -> Result<Infallible, Error> {
     let [program, arguments @ ..] = &*args.command else {
-        return Err(Error::invalid("a command is missing", "`fencepost lease run --help` shows what is allowed"));
+        return Err(Error::invalid("a command is missing", "it stands behind `--`"));
     };
     let refuse = |cause: io::Error| {
         let (kind, hint) = match cause.kind() {
@@ -53,7 +53,7 @@ fn try_to(args: &LeaseChildArgs) -> Result<Infallible, Error> {
     end_with_parent().map_err(refuse)?;
     // RACE: a parent that was gone before the signal was set does not send it.
     if getppid().is_none_or(|parent| parent.as_raw_nonzero().get().unsigned_abs() != args.parent) {
-        return Err(Error::new(Kind::Unavailable, "cannot run a command under a lease whose keeper has ended"));
+        return Err(Error::new(Kind::Unavailable, "cannot run a command: the process that started it has ended"));
     }
     Err(refuse(Command::new(program).args(arguments).exec()))
 }

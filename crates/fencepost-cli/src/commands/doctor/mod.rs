@@ -1,0 +1,142 @@
+//! `fencepost doctor`: finds what is wrong, and says how to mend it. Changes nothing.
+//!
+//! `file` looks at what the data is kept in, `queues` at what is kept.
+
+mod file;
+mod queues;
+
+use fencepost::{Clock, Error, HostClock, Kind, Result, Store, Timestamp};
+use serde_json::{Value, json};
+
+use crate::exit::Exit;
+use crate::printer::Printer;
+use crate::text;
+
+/// How much is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Nothing works, or what is stored is in danger.
+    Error,
+    /// Something waits for somebody.
+    Warning,
+}
+
+impl Severity {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        }
+    }
+}
+
+/// One thing that is wrong.
+#[derive(Debug)]
+pub struct Finding {
+    severity: Severity,
+    code: &'static str,
+    what: String,
+    hint: String,
+}
+
+impl Finding {
+    fn error(code: &'static str, what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { severity: Severity::Error, code, what: what.into(), hint: hint.into() }
+    }
+
+    fn warning(code: &'static str, what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { severity: Severity::Warning, code, what: what.into(), hint: hint.into() }
+    }
+
+    fn of(error: &Error) -> Self {
+        let mut what = error.to_string();
+        let mut cause = std::error::Error::source(error);
+        while let Some(error) = cause {
+            what += &format!(": {error}");
+            cause = error.source();
+        }
+        Self::error(error.code(), what, error.hint().unwrap_or("see what it says and try again"))
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Only what is wrong with the command line; what is wrong with the store is found.
+pub async fn run(url: &str, printer: &Printer) -> Result<Exit> {
+    let open = fencepost::open(url);
+    let leftovers = file::leftovers(&open.leftovers());
+    let (findings, place) = match open.await {
+        Ok(store) => {
+            let examined = examine(&store).await;
+            store.close().await;
+            let findings = examined.unwrap_or_else(|error| vec![Finding::of(&error)]);
+            (findings, Some(store.info().location))
+        }
+        Err(error) if error.kind() == Kind::InvalidInput => return Err(error),
+        Err(error) => ([Finding::of(&error)].into_iter().chain(leftovers).collect(), None),
+    };
+    report(findings, place, printer)
+}
+
+async fn examine(store: &Store) -> Result<Vec<Finding>> {
+    let mut findings = file::examine(store).await?;
+    findings.extend(clock(store.now().await?, HostClock.wall()));
+    findings.extend(queues::examine(store).await?);
+    findings.sort_by_key(|finding| finding.severity);
+    Ok(findings)
+}
+
+/// The engine's clock never runs backwards. When the host's was set back, it goes on from what the store recorded.
+fn clock(engine: Timestamp, host: Timestamp) -> Option<Finding> {
+    /// What the clocks may differ by while they are read.
+    const APART: std::time::Duration = std::time::Duration::from_secs(1);
+    let behind = engine.since(host);
+    (behind > APART).then(|| {
+        Finding::warning(
+            "clock_behind",
+            format!("the clock of this host is {} behind what the store has recorded", text::duration(behind)),
+            "set the clock right; until it has caught up, times of the store go on from the recorded one",
+        )
+    })
+}
+
+fn report(findings: Vec<Finding>, place: Option<String>, printer: &Printer) -> Result<Exit> {
+    let human = || match &*findings {
+        [] => format!("nothing is wrong with the store `{}`", place.unwrap_or_default()),
+        findings => findings.iter().map(Finding::for_people).collect(),
+    };
+    printer.answer(human, || json!({"findings": findings.iter().map(Finding::as_json).collect::<Vec<_>>()}))?;
+    Ok(if findings.is_empty() { Exit::Done } else { Exit::Refused })
+}
+
+impl Finding {
+    fn for_people(&self) -> String {
+        let style = match self.severity {
+            Severity::Error => crate::printer::ERROR,
+            Severity::Warning => crate::printer::WARNING,
+        };
+        let hint = crate::printer::HINT;
+        let [what, mend] =
+            [&self.what, &self.hint].map(|text| text.chars().flat_map(text::visible).collect::<String>());
+        format!("{style}{}:{style:#} {what}\n  {hint}hint:{hint:#} {mend}\n", self.severity.as_str())
+    }
+
+    fn as_json(&self) -> Value {
+        json!({"severity": self.severity.as_str(), "code": self.code, "what": self.what, "hint": self.hint})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_was_set_back_is_found() {
+        let at = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
+        assert!(clock(at(100), at(100)).is_none() && clock(at(100), at(200)).is_none());
+        let finding = clock(at(3_700), at(100)).unwrap();
+        assert_eq!((finding.code, finding.severity), ("clock_behind", Severity::Warning));
+        assert!(finding.what.contains("60 min behind"), "{}", finding.what);
+    }
+}
