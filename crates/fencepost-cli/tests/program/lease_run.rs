@@ -1,57 +1,17 @@
 //! `lease run` with real commands: one at a time, with its epoch, told and ended when the lease is lost.
 
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, ChildStderr, ChildStdout, Stdio};
+use std::io::BufRead;
 use std::time::Duration;
 
 use fencepost::{Clock, HostClock};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
 use crate::place::{Answer, Place};
+use crate::running::{Running, until_gone};
 
-/// A command under a lease, while it runs. It ends when its standard input is closed, unless it is written otherwise.
-struct Running {
-    child: Child,
-    stdout: BufReader<ChildStdout>,
-    stderr: BufReader<ChildStderr>,
-}
-
-impl Running {
-    fn start(place: &Place, args: &[&str]) -> Self {
-        let mut command = place.command(&[&["lease", "run"], args].concat());
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("the program starts");
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        let stderr = BufReader::new(child.stderr.take().unwrap());
-        Self { child, stdout, stderr }
-    }
-
-    /// The next line that the command says.
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.stdout.read_line(&mut line).expect("standard output is UTF-8");
-        line.trim_end().to_owned()
-    }
-
-    fn pid(&self) -> Pid {
-        Pid::from_raw(self.child.id().try_into().unwrap()).unwrap()
-    }
-
-    /// Waits for the end of what ends by itself.
-    fn ended(mut self) -> Answer {
-        let status = self.child.wait().expect("it can be waited for").code().unwrap_or(-1);
-        let (mut stdout, mut stderr) = (String::new(), String::new());
-        self.stdout.read_to_string(&mut stdout).unwrap();
-        self.stderr.read_to_string(&mut stderr).unwrap();
-        Answer { status, stdout, stderr }
-    }
-
-    /// Closes standard input, and waits for the end.
-    fn end(mut self) -> Answer {
-        drop(self.child.stdin.take());
-        self.ended()
-    }
+fn start(place: &Place, args: &[&str]) -> Running {
+    Running::start(place, &[&["lease", "run"], args].concat())
 }
 
 /// Says who it is and runs until its standard input is closed.
@@ -70,7 +30,7 @@ fn lease(place: &Place, name: &str) -> Value {
 #[test]
 fn second_of_two_at_once_is_not_granted_and_told_who_holds_it() {
     let place = store();
-    let mut first = Running::start(&place, &["x", "--holder", "the first", "--", "sh", "-c", UNTIL_TOLD]);
+    let mut first = start(&place, &["x", "--holder", "the first", "--", "sh", "-c", UNTIL_TOLD]);
     assert_eq!(first.line(), "running");
     let held = lease(&place, "x");
     assert_eq!((&held["state"], &held["holder"]), (&"held".into(), &"the first".into()));
@@ -145,7 +105,7 @@ fn signals_are_passed_on() {
     let place = store();
     // RACE: what the shell starts may get the signal before it has become `sleep`, and live on; it must not hold our pipes.
     let script = "trap 'kill $!; echo told; exit 9' TERM; sleep 60 >/dev/null 2>&1 & echo running; wait";
-    let mut running = Running::start(&place, &["x", "--", "sh", "-c", script]);
+    let mut running = start(&place, &["x", "--", "sh", "-c", script]);
     assert_eq!(running.line(), "running");
     kill_process(running.pid(), Signal::TERM).unwrap();
     assert_eq!(running.line(), "told");
@@ -157,7 +117,7 @@ fn signals_are_passed_on() {
 fn loss_by_force_ends_the_command() {
     let place = store();
     let script = "trap 'echo told; exit 5' TERM; sleep 1000 & echo running; wait";
-    let mut running = Running::start(&place, &["x", "--ttl", "1s", "--", "sh", "-c", script]);
+    let mut running = start(&place, &["x", "--ttl", "1s", "--", "sh", "-c", script]);
     assert_eq!(running.line(), "running");
     let epoch = place.run(&["lease", "release", "x", "--reason", "the host is gone", "--json"]).json()["epoch"].clone();
     assert_eq!(running.line(), "told");
@@ -177,7 +137,7 @@ fn loss_by_force_ends_the_command() {
 fn a_lease_that_cannot_be_renewed_ends_the_command_before_it_expires() {
     let place = store();
     let script = "trap 'echo told; exit 5' TERM; sleep 1000 & echo running; wait";
-    let mut running = Running::start(&place, &["x", "--ttl", "1s", "--", "sh", "-c", script]);
+    let mut running = start(&place, &["x", "--ttl", "1s", "--", "sh", "-c", script]);
     assert_eq!(running.line(), "running");
     let running = place.with_store(async |store| {
         let sqlite = store.as_sqlite().expect("it is one");
@@ -197,7 +157,7 @@ fn a_lease_that_cannot_be_renewed_ends_the_command_before_it_expires() {
 fn a_command_that_does_not_stop_is_killed_with_all_that_it_started() {
     let place = store();
     let script = "trap '' TERM; sleep 1000 & echo $!; while :; do wait; done";
-    let mut running = Running::start(&place, &["x", "--ttl", "1s", "--json", "--", "sh", "-c", script]);
+    let mut running = start(&place, &["x", "--ttl", "1s", "--json", "--", "sh", "-c", script]);
     let started: i32 = running.line().parse().unwrap();
     assert_eq!(place.run(&["lease", "release", "x", "--reason", "r"]).status, 0);
     let answer = running.ended();
@@ -211,7 +171,7 @@ fn a_command_that_does_not_stop_is_killed_with_all_that_it_started() {
 #[test]
 fn a_command_that_ends_after_the_loss_does_not_pass_for_a_success() {
     let place = store();
-    let mut running = Running::start(&place, &["x", "--ttl", "24h", "--", "sh", "-c", UNTIL_TOLD]);
+    let mut running = start(&place, &["x", "--ttl", "24h", "--", "sh", "-c", UNTIL_TOLD]);
     assert_eq!(running.line(), "running");
     assert_eq!(place.run(&["lease", "release", "x", "--reason", "r"]).status, 0);
     assert_eq!(place.run(&["lease", "run", "x", "--", "true"]).status, 0, "somebody else had it meanwhile");
@@ -223,13 +183,13 @@ fn a_command_that_ends_after_the_loss_does_not_pass_for_a_success() {
 #[test]
 fn wait_gets_it_when_the_first_has_ended_or_says_that_it_did_not() {
     let place = store();
-    let mut first = Running::start(&place, &["x", "--holder", "first", "--", "sh", "-c", UNTIL_TOLD]);
+    let mut first = start(&place, &["x", "--holder", "first", "--", "sh", "-c", UNTIL_TOLD]);
     assert_eq!(first.line(), "running");
     let bounded = place.run(&["lease", "run", "x", "--wait", "200ms", "--", "true"]);
     assert_eq!(bounded.status, 120, "{bounded}");
     assert!(bounded.stderr.contains("within 200 ms: `first` holds it"), "{bounded}");
 
-    let mut second = Running::start(&place, &["x", "--wait", "1h", "--", "echo", "mine"]);
+    let mut second = start(&place, &["x", "--wait", "1h", "--", "echo", "mine"]);
     let mut told = String::new();
     second.stderr.read_line(&mut told).unwrap();
     assert_eq!(told, "waiting for the lease `x`, which `first` holds\n");
@@ -243,9 +203,9 @@ fn wait_gets_it_when_the_first_has_ended_or_says_that_it_did_not() {
 #[test]
 fn wait_gets_it_when_the_first_was_killed() {
     let place = store();
-    let mut first = Running::start(&place, &["x", "--ttl", "1s", "--holder", "first", "--", "sh", "-c", UNTIL_TOLD]);
+    let mut first = start(&place, &["x", "--ttl", "1s", "--holder", "first", "--", "sh", "-c", UNTIL_TOLD]);
     assert_eq!(first.line(), "running");
-    let mut second = Running::start(&place, &["x", "--wait", "1h", "--", "echo", "mine"]);
+    let mut second = start(&place, &["x", "--wait", "1h", "--", "echo", "mine"]);
     second.stderr.read_line(&mut String::new()).unwrap();
     first.child.kill().unwrap();
     first.child.wait().unwrap();
@@ -263,9 +223,9 @@ fn wait_gets_it_when_the_first_was_killed() {
 #[test]
 fn wait_gets_it_when_it_is_taken_by_force() {
     let place = store();
-    let mut first = Running::start(&place, &["x", "--ttl", "1h", "--", "sh", "-c", UNTIL_TOLD]);
+    let mut first = start(&place, &["x", "--ttl", "1h", "--", "sh", "-c", UNTIL_TOLD]);
     assert_eq!(first.line(), "running");
-    let mut second = Running::start(&place, &["x", "--wait", "1h", "--", "echo", "mine"]);
+    let mut second = start(&place, &["x", "--wait", "1h", "--", "echo", "mine"]);
     second.stderr.read_line(&mut String::new()).unwrap();
     assert_eq!(place.run(&["lease", "release", "x", "--reason", "it hangs"]).status, 0);
     assert_eq!(second.line(), "mine");
@@ -276,9 +236,9 @@ fn wait_gets_it_when_it_is_taken_by_force() {
 #[test]
 fn a_signal_ends_the_wait() {
     let place = store();
-    let mut first = Running::start(&place, &["x", "--", "sh", "-c", UNTIL_TOLD]);
+    let mut first = start(&place, &["x", "--", "sh", "-c", UNTIL_TOLD]);
     assert_eq!(first.line(), "running");
-    let mut second = Running::start(&place, &["x", "--wait", "1h", "--", "touch", "ran"]);
+    let mut second = start(&place, &["x", "--wait", "1h", "--", "touch", "ran"]);
     second.stderr.read_line(&mut String::new()).unwrap();
     kill_process(second.pid(), Signal::TERM).unwrap();
     assert_eq!(second.ended().status, 143);
@@ -303,7 +263,7 @@ fn a_store_that_cannot_take_the_grant_is_unavailable() {
 #[cfg(target_os = "linux")]
 fn the_command_does_not_outlive_a_fencepost_that_is_killed() {
     let place = store();
-    let mut running = Running::start(&place, &["x", "--", "sh", "-c", "echo $$; read -r line"]);
+    let mut running = start(&place, &["x", "--", "sh", "-c", "echo $$; read -r line"]);
     let command: i32 = running.line().parse().unwrap();
     running.child.kill().unwrap();
     running.child.wait().unwrap();
@@ -323,16 +283,4 @@ fn signals_that_were_ignored_stay_ignored() {
     let answer = Answer::from(command.output().unwrap());
     let mask = u64::from_str_radix(answer.stdout.trim_start_matches("SigIgn:").trim(), 16).unwrap();
     assert_eq!((answer.status, mask & 1), (0, 1), "{answer}");
-}
-
-/// Waits until a process runs no more; one that nobody has waited for yet does not run.
-#[cfg(target_os = "linux")]
-fn until_gone(process: i32) {
-    let runs = || {
-        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-        stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
-    };
-    while runs() {
-        std::thread::yield_now();
-    }
 }

@@ -1,10 +1,15 @@
 //! Tests of the program as people and scripts run it: real processes, exit statuses, standard output and standard error.
 
+mod bad_consuming;
 mod bad_input;
+mod consuming;
 mod demo;
 mod files;
 mod lease_run;
 mod operators;
 mod output;
 mod place;
+mod running;
 mod snapshots;
+mod tail;
+mod work;

@@ -102,7 +102,7 @@ fn bad_durations_numbers_and_command_lines_are_usage_errors() {
             (&["consumer", "create", "q", "d", "--slots", "-1"], "cannot use `-1` as a number of slots"),
             (&["consumer", "create", "q", "d", "--slots", "10000"], "cannot use `10000` as a number of slots"),
             (&["consumer", "create", "q", "d", "--slots", "17"], "17"),
-            (&["consumer", "create", "q", "d", "--start", "yesterday"], "invalid value"),
+            (&["consumer", "create", "q", "d", "--start", "yesterday"], "cannot start at `yesterday`"),
             (&["consumer", "create", "q"], "required arguments"),
             (&["consumer", "drop", "q"], "required arguments"),
         ],

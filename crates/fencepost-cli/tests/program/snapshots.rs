@@ -11,7 +11,7 @@ use fencepost::{
 use crate::place::Place;
 
 /// Runs the commands, one line each, and compares what they answer with the snapshot of that name.
-fn transcript(name: &str, place: &Place, commands: &[&[&str]]) {
+pub fn transcript(name: &str, place: &Place, commands: &[&[&str]]) {
     let mut text = String::new();
     for args in commands {
         let shown: Vec<_> =
@@ -22,7 +22,9 @@ fn transcript(name: &str, place: &Place, commands: &[&[&str]]) {
     let filters = [
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", "[time]"),
         (r"\b\d{16}\b", "[epoch]"),
+        (r"\b\d+ (ms|s) ago +", "[age] ago  "),
         (r"\b\d+ (ms|s) ago", "[age] ago"),
+        (r"in \d+\.\d\d s$", "in [seconds] s"),
         (r"sqlite \d+\.\d+\.\d+", "sqlite [version]"),
         (r#""engine_version":"[^"]*""#, r#""engine_version":"[version]""#),
         (r"in \d+\.\d\d s \([\d,]+/s\)", "in [seconds] s ([rate]/s)"),
@@ -36,7 +38,7 @@ fn transcript(name: &str, place: &Place, commands: &[&[&str]]) {
 
 #[test]
 fn help() {
-    let commands: [&[&str]; 23] = [
+    let commands: [&[&str]; 36] = [
         &["--help"],
         &["demo", "--help"],
         &["init", "--help"],
@@ -45,6 +47,9 @@ fn help() {
         &["queue", "create", "--help"],
         &["queue", "list", "--help"],
         &["queue", "show", "--help"],
+        &["queue", "pause", "--help"],
+        &["queue", "resume", "--help"],
+        &["queue", "retain", "--help"],
         &["queue", "drop", "--help"],
         &["consumer", "--help"],
         &["consumer", "create", "--help"],
@@ -52,6 +57,16 @@ fn help() {
         &["consumer", "show", "--help"],
         &["consumer", "drop", "--help"],
         &["send", "--help"],
+        &["tail", "--help"],
+        &["work", "--help"],
+        &["dead", "--help"],
+        &["dead", "list", "--help"],
+        &["dead", "show", "--help"],
+        &["dead", "replay", "--help"],
+        &["dead", "purge", "--help"],
+        &["doctor", "--help"],
+        &["completions", "--help"],
+        &["man", "--help"],
         &["slot", "--help"],
         &["slot", "list", "--help"],
         &["slot", "release", "--help"],

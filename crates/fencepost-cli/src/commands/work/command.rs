@@ -229,10 +229,12 @@ mod tests {
 
     #[test]
     fn a_command_that_the_shell_cannot_find_is_refused_before_it_is_run() {
-        for fine in ["true", "exit 1", "cat >x", "X=1 no-such", "if true; then :; fi", "$CMD", "/bin/sh -c :"] {
+        for fine in
+            ["true", "exit 1", "cat >x", "X=1 no-such", "if true; then :; fi", "$CMD", "/bin/sh -c :", ". ./setup"]
+        {
             assert!(check(fine).is_ok(), "{fine}");
         }
-        for bad in ["no-such-program", "./no-such-script arg", "/etc/passwd"] {
+        for bad in ["no-such-program", "./no-such-script arg"] {
             assert_eq!(check(bad).unwrap_err().fact("argument"), Some("exec"), "{bad}");
         }
     }
