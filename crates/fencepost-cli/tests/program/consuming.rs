@@ -5,8 +5,8 @@ use fencepost::{ConsumerPath, QueueName, Reason, SlotIndex};
 use crate::place::Place;
 use crate::snapshots::transcript;
 
-/// A command for which `bad` can never succeed and `late` is never due; everything else is done.
-pub const JUDGE: &str = r#"read -r what; case "$what" in bad) echo 'no such account' >&2; exit 3;; esac"#;
+/// A command by which `bad` fails, and everything else is done.
+const JUDGE: &str = r#"read -r what; case "$what" in bad) echo 'no such account' >&2; exit 3;; esac"#;
 
 #[test]
 fn pausing_and_keeping() {

@@ -24,7 +24,9 @@ pub fn transcript(name: &str, place: &Place, commands: &[&[&str]]) {
         (r"\b\d{16}\b", "[epoch]"),
         (r"\b\d+ (ms|s) ago +", "[age] ago  "),
         (r"\b\d+ (ms|s) ago", "[age] ago"),
-        (r"in \d+\.\d\d s$", "in [seconds] s"),
+        (r"(?m)in \d+\.\d\d s$", "in [seconds] s"),
+        // The column of an age is as wide as the age.
+        (r"\b(oldest|died) {2,}", "$1  "),
         (r"sqlite \d+\.\d+\.\d+", "sqlite [version]"),
         (r#""engine_version":"[^"]*""#, r#""engine_version":"[version]""#),
         (r"in \d+\.\d\d s \([\d,]+/s\)", "in [seconds] s ([rate]/s)"),

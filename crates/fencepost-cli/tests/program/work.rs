@@ -103,6 +103,15 @@ fn a_failed_message_comes_again_with_the_next_attempt_until_it_is_dead_with_the_
 }
 
 #[test]
+fn a_consumer_that_pauses_keys_keeps_their_order_across_failures() {
+    let place = place(&[("a", "1"), ("a", "2"), ("b", "3"), ("a", "4")], &["--on-failure", "pause"]);
+    let command = r#"echo "$FENCEPOST_MESSAGE_ID" >>log; [ "$FENCEPOST_MESSAGE_ID$FENCEPOST_ATTEMPT" != 11 ]"#;
+    assert_eq!(figures(&work(&place, command, &["--workers", "4"])), counts(4, 1, 0, 0));
+    let of_a: Vec<_> = lines(&place, "log").into_iter().filter(|id| id != "3").collect();
+    assert_eq!(of_a, ["1", "1", "2", "4"]);
+}
+
+#[test]
 fn status_75_puts_a_message_off_without_spending_an_attempt() {
     let place = place(&[("a", "1")], &["--max-attempts", "1"]);
     let command = r#"echo "$FENCEPOST_ATTEMPT" >>log; [ "$(wc -l <log)" -eq 4 ] || exit 75"#;
