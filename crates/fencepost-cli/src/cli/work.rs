@@ -30,11 +30,11 @@ failed then. When a consumer pauses keys, the later messages of a failed one's k
 whatever is said of them.
 
 Messages of one key are run one at a time, in order. A message is run again when a worker dies before
-it is acked: without --batch those that were handed out together, at most as many as --workers.
+it is acked: without --batch those that a slot was handed together, at most as many as --workers.
 
-SIGTERM and SIGINT end the worker: nothing new is begun, and what runs gets the grace to end, before it
-gets SIGTERM and, soon after, SIGKILL; what was not finished is handed back. A second signal ends it at
-once. When a slot is lost, its commands are ended before somebody else can own it. When fencepost
+SIGTERM and SIGINT end the worker: it takes nothing new, and what it was handed gets three quarters of
+the grace to end. What still runs then gets SIGTERM and, soon after, SIGKILL, and what was not finished
+is handed back. A second signal ends it at once. When a slot is lost, its commands are ended before somebody else can own it. When fencepost
 itself is killed, so are the commands, on Linux and FreeBSD; its slots are free after the TTL.
 
 Standard error of CMD is shown; its standard output is ours, or our standard error with --json.

@@ -12,10 +12,12 @@ use crate::running::{Running, until_gone};
 /// A queue `q` with these messages, key and payload each, and its consumer `c`.
 fn place(messages: &[(&str, &str)], consumer: &[&str]) -> Place {
     let place = Place::with_queue("q");
-    let csv: String =
+    let lines: String =
         messages.iter().map(|(key, payload)| format!("{{\"key\":\"{key}\",\"n\":\"{payload}\"}}\n")).collect();
-    place.write("messages.json", csv);
-    assert_eq!(place.run(&["send", "q", "--file", "messages.json", "--key-field", "key"]).status, 0);
+    if !messages.is_empty() {
+        place.write("messages.json", lines);
+        assert_eq!(place.run(&["send", "q", "--file", "messages.json", "--key-field", "key"]).status, 0);
+    }
     assert_eq!(place.run(&[&["consumer", "create", "q", "c", "--backoff", "10ms"], consumer].concat()).status, 0);
     place
 }
@@ -53,6 +55,7 @@ fn messages_of_a_key_are_run_one_at_a_time_in_order_however_many_workers() {
         // Two of one key at once would find the other's folder.
         let command = r#"mkdir "$FENCEPOST_KEY" || exit 1; echo "$FENCEPOST_KEY $FENCEPOST_MESSAGE_ID" >>log; rmdir "$FENCEPOST_KEY""#;
         assert_eq!(figures(&work(&place, command, &["--workers", workers])), counts(40, 0, 0, 0));
+        assert_eq!(place.stored("q"), 0, "what was consumed is not left to others");
         let log = lines(&place, "log");
         assert_eq!(log.len(), 40);
         for key in keys {
@@ -185,6 +188,14 @@ fn messages_of_a_batch_without_a_result_follow_the_exit_status() {
         let found = letters(&place).first().map(|letter| letter["reason"].as_str().unwrap().to_owned());
         assert!(found.unwrap_or_default().contains(reason), "{command} {answer}");
     }
+}
+
+#[test]
+fn what_expired_or_is_not_due_yet_is_nothing_that_is_left() {
+    let place = place(&[], &[]);
+    assert_eq!(place.run(&["send", "q", "gone", "--expires-in", "1ms"]).status, 0);
+    assert_eq!(place.run(&["send", "q", "later", "--delay", "1h"]).status, 0);
+    assert_eq!(figures(&work(&place, "exit 1", &[])), counts(0, 0, 0, 0));
 }
 
 /// Says that it runs, and runs until it is killed.

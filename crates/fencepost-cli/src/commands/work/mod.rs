@@ -28,6 +28,9 @@ use crate::printer::Printer;
 /// How often it is looked whether anything is left, at most and at least; counting takes time in proportion to what is left.
 const LOOKS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
+/// How long removing what was consumed may take at the end.
+const MAINTENANCE: Duration = Duration::from_secs(1);
+
 /// A look may take so much of the time: one in so many parts.
 const PART: u32 = 10;
 
@@ -84,10 +87,20 @@ async fn until_empty(store: &Store, path: &ConsumerPath) -> Result<()> {
     loop {
         let begun = Instant::now();
         match consumer::find(store, path).await {
-            Ok(status) if status.lag == 0 => return Ok(()),
+            Ok(status) if status.lag == 0 => {
+                maintain(store, path).await;
+                return Ok(());
+            }
             Err(error) if error.retry() == Retry::Never => return Err(error),
             _ => {}
         }
         tokio::time::sleep((begun.elapsed() * PART).clamp(LOOKS.0, LOOKS.1)).await;
     }
+}
+
+/// Removes what was consumed, within a bound. A worker does so from time to time, and one that runs now and then for a moment would
+/// never come to it. What fails here is done by the next one.
+async fn maintain(store: &Store, path: &ConsumerPath) {
+    let maintaining = async { while store.maintain(Some(&path.queue)).await.unwrap_or(0) > 0 {} };
+    let _ = tokio::time::timeout(MAINTENANCE, maintaining).await;
 }
