@@ -1,6 +1,6 @@
 //! `work` with real commands: order, attempts, reasons, batches, and what becomes of it all when processes end.
 
-use std::io::{BufRead, BufReader};
+use std::io::BufRead;
 
 use fencepost::{Clock, HostClock};
 use rustix::process::{Signal, kill_process};
@@ -225,6 +225,9 @@ fn sigterm_lets_what_runs_end_and_begins_nothing_new() {
     let mut worker = start(&place, "echo running; while [ ! -e go ]; do sleep 0.01; done; echo done", &[]);
     assert_eq!(worker.line(), "running");
     kill_process(worker.pid(), Signal::TERM).unwrap();
+    let mut told = String::new();
+    worker.stderr.read_line(&mut told).unwrap();
+    assert!(told.starts_with("stopping: "), "{told}");
     place.write("go", "");
     assert_eq!(worker.line(), "done");
     let answer = worker.ended();
@@ -254,7 +257,7 @@ fn a_slot_taken_by_force_ends_its_command() {
     assert_eq!(place.run(&["slot", "release", "q", "c", "0", "--reason", "it hangs"]).status, 0);
     assert_eq!(worker.line(), "told");
     let mut told = String::new();
-    BufReader::new(&mut worker.stderr).read_line(&mut told).unwrap();
+    worker.stderr.read_line(&mut told).unwrap();
     assert!(told.contains("lost slot 0 of `q/c`"), "{told}");
     worker.child.kill().unwrap();
     worker.child.wait().unwrap();

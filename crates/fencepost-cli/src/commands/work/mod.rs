@@ -24,6 +24,7 @@ use crate::cli::WorkArgs;
 use crate::commands::{consumer, queue};
 use crate::open;
 use crate::printer::Printer;
+use crate::text;
 
 /// How often it is looked whether anything is left, at most and at least; counting takes time in proportion to what is left.
 const LOOKS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
@@ -56,6 +57,12 @@ pub async fn run(url: &str, args: &WorkArgs, printer: &Printer) -> Result<()> {
         };
         let watching = async {
             tokio::select! {
+                biased;
+                () = stop.cancelled() => {
+                    let grace = text::exact(plan.grace);
+                    printer.note(&format!("stopping: what runs has {grace} to end; a second signal ends it at once"));
+                    Ok(())
+                }
                 () = over.cancelled() => Ok(()),
                 nothing_left = until_empty(store, &plan.path), if plan.until_empty => {
                     over.cancel();

@@ -30,8 +30,9 @@ pub struct Plan {
     pub batch: Option<BatchSize>,
     /// Whether to end when nothing is left.
     pub until_empty: bool,
+    /// How long commands may go on when the worker is told to end.
+    pub grace: Duration,
     ttl: Ttl,
-    grace: Duration,
     name: WorkerName,
 }
 
