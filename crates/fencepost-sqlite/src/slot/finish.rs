@@ -16,6 +16,11 @@ use crate::statement::{all, find};
 
 /// Acks a batch; also for callers' transactions.
 pub(crate) fn ack(group: &mut Group<'_>, token: &SlotToken, batch: BatchId) -> Result<u32> {
+    ack_as("ack", group, token, batch)
+}
+
+/// Acks a batch for a call of this name.
+pub(super) fn ack_as(operation: &'static str, group: &mut Group<'_>, token: &SlotToken, batch: BatchId) -> Result<u32> {
     let consumer = consumer::load(group.connection(), &token.path)?;
     let state = row::load(group.connection(), &consumer, &token.path, token.slot)?;
     match judge(group, &consumer, token.slot, &state, &Call::Ack { epoch: token.epoch, batch })? {
@@ -25,7 +30,7 @@ pub(crate) fn ack(group: &mut Group<'_>, token: &SlotToken, batch: BatchId) -> R
             }
             Ok(count)
         }
-        other => Err(unexpected("ack", token, other)),
+        other => Err(unexpected(operation, token, other)),
     }
 }
 
