@@ -41,7 +41,7 @@ async fn the_model_does_not_differ_from_itself_and_everything_happens() {
         "claimslot: fresh",
         "create: error conflict",
         "drop: error open_batch",
-        "drop: dropped",
+        "drop: Dropped",
         "read: page",
         "read: error position_gone",
         "release: error open_batch",
