@@ -42,13 +42,13 @@ const RULES: [Rule; 9] = [
     Rule {
         package: "fencepost-runtime",
         uses: &["fencepost-core"],
-        tests_with: &["fencepost-mem"],
+        tests_with: &["fencepost-mem", "fencepost-conformance"],
         why: "the loops know the contract and no engine; their tests run over the model",
     },
     Rule {
         package: "fencepost",
         uses: &["fencepost-core", "fencepost-mem", "fencepost-runtime", "fencepost-sqlite"],
-        tests_with: &[],
+        tests_with: &["fencepost-conformance"],
         why: "the facade is the one place that knows every engine, and ships no suite",
     },
     Rule {

@@ -34,7 +34,12 @@ impl Exit {
     /// The exit status of an error of `kind`.
     pub const fn of(kind: Kind) -> Exit {
         match kind {
-            Kind::NotFound | Kind::AlreadyExists | Kind::OpenBatch | Kind::Conflict | Kind::Busy => Exit::Refused,
+            Kind::NotFound
+            | Kind::AlreadyExists
+            | Kind::OpenBatch
+            | Kind::Conflict
+            | Kind::PositionGone
+            | Kind::Busy => Exit::Refused,
             Kind::InvalidInput | Kind::LimitExceeded | Kind::Unsupported => Exit::Usage,
             Kind::Fenced | Kind::LeadershipLost => Exit::Lost,
             Kind::Unavailable | Kind::UnknownOutcome => Exit::Unavailable,
@@ -76,6 +81,7 @@ mod tests {
             (Kind::OpenBatch, 1),
             (Kind::LeadershipLost, 3),
             (Kind::Conflict, 1),
+            (Kind::PositionGone, 1),
             (Kind::Busy, 1),
             (Kind::LimitExceeded, 2),
             (Kind::Unsupported, 2),

@@ -6,6 +6,7 @@
 //! [`differential`] compares two stores by random calls.
 
 mod catalog;
+mod dropped;
 mod harness;
 mod stage;
 mod suite;
@@ -14,5 +15,6 @@ pub mod cases;
 pub mod differential;
 
 pub use catalog::{Case, catalog, compare};
+pub use dropped::{dropped_after, poll_once};
 pub use harness::{End, Harness, Step, StepOutcome};
 pub use suite::run;

@@ -3,7 +3,6 @@
 use std::fmt::Debug;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use fencepost_core::slot::SlotState;
@@ -11,10 +10,11 @@ use fencepost_core::{
     Batch, BatchSize, ClaimSlot, ConsumerPath, CreateConsumer, Created, DeadLetter, Delay, Epoch, Error, Failure,
     FailurePolicy, FailureText, Heartbeat, Key, Kind, ManualClock, MessageId, Nacked, NewMessage, Nonce, OnFailure,
     Partitions, QueueName, QueueStatus, Result, SlotCount, SlotGrant, SlotIndex, SlotStatus, SlotToken, Start, Store,
-    Ttl, WakeReceiver, WorkerName,
+    Timestamp, Ttl, WakeReceiver, WorkerName,
 };
 
 use crate::Harness;
+use crate::dropped::poll_once;
 
 /// A queue `orders` of 16 partitions with an ordered consumer `billing`, on the harness's first handle.
 pub(crate) struct Stage {
@@ -203,6 +203,12 @@ impl Stage {
         }
     }
 
+    /// When the next message of a slot becomes due, as the store tells it in time from now.
+    pub(crate) async fn due_at(&self, slot: SlotIndex) -> Option<Timestamp> {
+        let due = self.store.next_due(&self.path, slot).await.unwrap()?;
+        Some(self.store.now().await.unwrap() + due)
+    }
+
     pub(crate) fn pass(&self, time: Duration) {
         self.clock.advance(time);
     }
@@ -319,6 +325,5 @@ pub(crate) async fn woken(receiver: &mut WakeReceiver) {
 
 /// Whether no wake-up has come so far.
 pub(crate) fn asleep(receiver: &mut WakeReceiver) -> bool {
-    let woken = pin!(receiver.woken());
-    matches!(woken.poll(&mut Context::from_waker(Waker::noop())), Poll::Pending)
+    poll_once(&mut pin!(receiver.woken())).is_none()
 }

@@ -253,6 +253,9 @@ pub struct Message {
 pub struct BatchSize(u32);
 
 impl BatchSize {
+    /// One message at a time.
+    pub const ONE: BatchSize = BatchSize(1);
+
     /// Checks and takes a batch size.
     ///
     /// # Errors

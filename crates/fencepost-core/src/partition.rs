@@ -67,6 +67,17 @@ impl fmt::Display for Partitions {
 pub struct Partition(u16);
 
 impl Partition {
+    /// For engines: the partition that their storage calls `number`.
+    ///
+    /// # Errors
+    /// `invalid_input` outside 0 ..= 255.
+    pub fn from_storage(number: i64) -> Result<Self> {
+        match u16::try_from(number) {
+            Ok(number) if number < 256 => Ok(Self(number)),
+            _ => Err(Error::invalid(format!("cannot use `{number}` as a partition"), "partitions are counted from 0")),
+        }
+    }
+
     /// The number, from 0.
     pub const fn get(self) -> u16 {
         self.0

@@ -7,9 +7,9 @@ use crate::{BatchSize, Message, Position, QueueName, Result, Start};
 /// A part of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
-    /// The messages, in position order; none when the end is reached.
+    /// The messages, in position order. Expired ones are left out, so there may be fewer than asked for, or none, before the end.
     pub messages: Vec<Message>,
-    /// Where to go on: give it as [`Start::Position`] to the next read.
+    /// Where to go on: give it as [`Start::Position`] to the next read. The end is reached when it does not move.
     pub next: Position,
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::watch;
 
-use crate::{ConsumerPath, QueueName};
+use crate::{ConsumerPath, LeaseName, QueueName};
 
 /// What a sleeper waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -15,6 +15,8 @@ pub enum Topic {
     Messages(QueueName),
     /// A slot of the consumer became claimable other than by expiry, or its membership changed.
     Slots(ConsumerPath),
+    /// The lease became free other than by expiry: it was given back or taken by force.
+    Lease(LeaseName),
 }
 
 /// The sender of wake-ups is gone: the store was closed.

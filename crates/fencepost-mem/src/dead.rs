@@ -11,19 +11,20 @@ use crate::aside::Kept;
 use crate::{MemStore, MemTransaction};
 
 impl MemTransaction<'_> {
-    /// Hands dead letters to their consumer once more. One that the consumer has yet to reach in the log comes from there.
+    /// Hands dead letters to their consumer once more. One that is to come anyway is only
+    /// forgotten as dead.
     fn replay_dead_letters(&mut self, path: &ConsumerPath, ids: Option<&[MessageId]>) -> Result<u64> {
         let count = self.state().consumer(path)?.count;
         let chosen = self.chosen(path, ids)?;
         for id in &chosen {
             let queue = self.change().queue_mut(&path.queue)?;
             let Some((letter, stored)) = queue.dead.remove(&(path.consumer.clone(), *id)) else { continue };
-            let to_come = queue.log.contains_key(&letter.position);
+            let in_log = queue.log.contains_key(&letter.position);
             let cursor = self.state().slot(path, count.owner(stored.partition))?.cursor;
-            if letter.position > cursor && to_come {
+            let consumer = self.change().consumer_mut(path)?;
+            if (letter.position > cursor && in_log) || consumer.aside.contains_key(&letter.position) {
                 continue;
             }
-            let consumer = self.change().consumer_mut(path)?;
             let waits = consumer.waits(letter.position, stored.key());
             let place = if waits { Place::Parked } else { Place::Due(Timestamp::default()) };
             consumer.aside.insert(letter.position, Kept::new(stored, place));

@@ -1,10 +1,10 @@
-//! Leases in the model: load the row, run the table's step, store what it returns.
+//! Leases in the model: load the row, run the table's step, store what it returns. There is one lock, so no lease is `Contended`.
 
 use async_trait::async_trait;
 use fencepost_core::lease::{Call, LeaseState, Outcome, REMEMBERED, Request, step};
 use fencepost_core::{
     AcquireLease, Acquired, Epoch, Error, Forced, Kind, LeaseName, LeaseStatus, LeaseToken, Leases, Reason, Release,
-    Renewal, Result, Ttl,
+    Renewal, Result, Topic, Ttl,
 };
 
 use crate::state::keep;
@@ -17,6 +17,9 @@ impl MemTransaction<'_> {
         let step = step(&state, call, self.now());
         let Some(next) = step.next else { return (step.outcome, state) };
         self.change().leases.insert(name.clone(), next.clone());
+        if next.holding.is_none() {
+            self.wake(Topic::Lease(name.clone()));
+        }
         (step.outcome, next)
     }
 
@@ -116,6 +119,12 @@ impl Leases for MemStore {
     async fn lease_history(&self, name: &LeaseName) -> Result<Vec<Forced>> {
         let (state, _) = self.read().map_err(|error| error.during("lease_history"))?;
         Ok(state.forced.get(name).cloned().unwrap_or_default())
+    }
+
+    async fn lease(&self, name: &LeaseName) -> Result<Option<LeaseStatus>> {
+        let (state, _) = self.read().map_err(|error| error.during("lease"))?;
+        let found = state.leases.get(name).cloned();
+        Ok(found.map(|state| LeaseStatus { name: name.clone(), state }))
     }
 
     async fn lease_status(&self) -> Result<Vec<LeaseStatus>> {

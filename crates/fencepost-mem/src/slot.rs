@@ -1,5 +1,7 @@
 //! Slots in the model: load the state, run the table's step, store what it returns.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use fencepost_core::slot::{Call, Claimant, GrantOrigin, OpenBatch, Outcome, Part, Phase, Place, SlotState, step};
 use fencepost_core::{
@@ -328,11 +330,11 @@ impl MemTransaction<'_> {
 }
 
 impl MemStore {
-    fn next_due(&self, path: &ConsumerPath, slot: SlotIndex) -> Result<Option<Timestamp>> {
-        let (state, _) = self.read()?;
+    fn next_due(&self, path: &ConsumerPath, slot: SlotIndex) -> Result<Option<Duration>> {
+        let (state, now) = self.read()?;
         state.slot(path, slot)?;
         let delayed = state.queue(&path.queue)?.delayed.keys().next().map(|(due_at, _)| *due_at);
-        Ok(delayed.into_iter().chain(state.consumer(path)?.next_due(slot)).min())
+        Ok(delayed.into_iter().chain(state.consumer(path)?.next_due(slot)).min().map(|due_at| due_at.since(now)))
     }
 
     fn slot_status(&self, queue: Option<&QueueName>) -> Result<Vec<SlotStatus>> {
@@ -398,7 +400,7 @@ impl Slots for MemStore {
         self.write(|tx| tx.dead_letter(token, batch, message, reason)).map_err(|error| error.during("dead_letter"))
     }
 
-    async fn next_due(&self, path: &ConsumerPath, slot: SlotIndex) -> Result<Option<Timestamp>> {
+    async fn next_due(&self, path: &ConsumerPath, slot: SlotIndex) -> Result<Option<Duration>> {
         self.next_due(path, slot).map_err(|error| error.during("next_due"))
     }
 

@@ -206,6 +206,9 @@ fencepost_conformance::suite! {
         b15_two_tasks_of_one_process_exclude_each_other: run,
         b17_a_ttl_of_one_second_excludes_for_exactly_one_second: run,
         b33_forty_acquires_at_once_grant_exactly_one: run,
+        b33_an_acquirer_that_goes_away_leaves_the_lease_to_the_others: run,
+        calls_on_a_lease_may_be_dropped_at_every_await: run,
+        a_lease_is_inspected_by_name: run,
         the_same_acquire_with_the_same_nonce_returns_the_stored_grant: run,
         the_nonce_of_a_past_grant_counts_for_nothing: run,
         a_renewal_extends_by_its_own_ttl_or_the_first: run,
@@ -383,5 +386,7 @@ fencepost_conformance::suite! {
         dropping_a_consumer_wakes_who_waits_for_its_slots: run,
         wakes_before_the_wait_are_kept: run,
         closing_tells_every_sleeper: run,
+        a_release_wakes_who_waits_for_the_lease: run,
+        a_release_elsewhere_wakes_who_waits_for_the_lease: run,
     }
 }

@@ -2,11 +2,11 @@
 //! nothing, so a stuck renewal cannot delay it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
-use fencepost_core::{Clock, Deadline};
+use fencepost_core::{Clock, Deadline, HostClock};
 use tokio_util::sync::CancellationToken;
 
 /// How long the thread sleeps at most. Waiting does not count suspend, so after a resume a deadline fires within this.
@@ -31,6 +31,17 @@ struct Entries {
 }
 
 impl DeadlineWatcher {
+    /// The watcher by this host's clock that the process shares: one thread, however many leases it keeps.
+    pub(crate) fn of_host() -> Self {
+        static SHARED: Mutex<Weak<Shared>> = Mutex::new(Weak::new());
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.upgrade().map(Self).unwrap_or_else(|| {
+            let started = Self::start(Arc::new(HostClock));
+            *shared = Arc::downgrade(&started.0);
+            started
+        })
+    }
+
     /// Starts the thread; it ends with the last clone and the last [`Watched`].
     pub fn start(clock: Arc<dyn Clock>) -> Self {
         let shared = Arc::new(Shared { clock, watched: Mutex::default(), changed: Condvar::new() });

@@ -75,7 +75,8 @@ pub enum Event<'a> {
         /// The owner's epoch.
         epoch: Epoch,
     },
-    /// A handler failed or panicked; its batch is handed out again after a pause.
+    /// A handler of batches failed or panicked: what it decided nothing about has failed. A failed message of a handler of messages
+    /// is no such event.
     HandlerFailed {
         /// The slot.
         slot: SlotIndex,

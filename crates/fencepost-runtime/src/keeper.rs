@@ -69,7 +69,8 @@ impl Keeper {
     pub(crate) fn keep(&self, token: SlotToken, deadline: Deadline) -> SlotContext {
         let (slot, epoch, cancelled) = (token.slot, token.epoch, CancellationToken::new());
         let watched = Arc::new(self.deadlines.watch(deadline, cancelled.clone()));
-        let context = SlotContext { token, cancelled: cancelled.clone(), deadline: Arc::downgrade(&watched) };
+        let context =
+            SlotContext { token, cancelled: cancelled.clone(), deadline: Arc::downgrade(&watched), open: None };
         let older = self.held().insert(slot, Kept { epoch, cancelled, watched });
         // The grant before expired and was not known to be: nothing would ever tell its handler.
         if let Some(older) = older {

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use fencepost_core::{Batch, Key, Message};
 use tokio::task::JoinSet;
 
+use crate::failure::{Unfinished, catching};
 use crate::handler::{BatchHandler, Done, HandlerError, MessageHandler, SlotContext};
 
 /// Runs a [`MessageHandler`] over the messages of a batch: up to a number of keys at once, one at a time per key. Messages
@@ -29,34 +30,48 @@ impl<H: MessageHandler> BatchHandler for PerMessage<H> {
     async fn handle(&self, batch: &Batch, slot: &SlotContext) -> Result<Done, HandlerError> {
         let mut waiting = sequences(&batch.messages).into_iter();
         let mut running = JoinSet::new();
-        let mut failure = None;
+        let mut ended = None;
         loop {
-            while failure.is_none() && running.len() < self.concurrency {
+            while ended.is_none() && running.len() < self.concurrency {
                 let Some(sequence) = waiting.next() else { break };
                 running.spawn(run(self.handler.clone(), sequence, slot.clone()));
             }
-            // Cancel, then join: what has begun is waited for, also after a failure.
+            // Cancel, then join: what has begun is waited for, also when nothing more is begun.
             match running.join_next().await {
                 None => break,
                 Some(Ok(Ok(()))) => {}
-                Some(Ok(Err(error))) => failure = failure.or(Some(error)),
-                Some(Err(panic)) => failure = failure.or_else(|| Some(panic.into())),
+                Some(Ok(Err(error))) => ended = ended.or(Some(error)),
+                Some(Err(panic)) => ended = ended.or_else(|| Some(panic.into())),
             }
         }
-        failure.map_or(Ok(Done::Ack), Err)
+        ended.map_or(Ok(Done::Ack), Err)
     }
 }
 
+/// Runs the messages of one key. A failure is recorded at once, so that an heir of the batch does not run the message again, and
+/// the next ones go on unless it withdrew them.
+///
+/// # Errors
+/// What ends the whole batch: the slot is lost, or a failure could not be recorded.
 async fn run<H: MessageHandler>(
     handler: Arc<H>,
     sequence: Vec<Message>,
     slot: SlotContext,
 ) -> Result<(), HandlerError> {
+    let mut withdrawn = Vec::new();
     for message in sequence {
         if slot.cancelled.is_cancelled() {
-            return Err("the slot was lost before the message was begun".into());
+            return Err(Unfinished::lost().into());
         }
-        handler.handle(&message, &slot).await?;
+        if withdrawn.contains(&message.id) {
+            continue;
+        }
+        let Err(error) = catching(handler.handle(&message, &slot)).await else { continue };
+        if slot.open.is_none() || slot.cancelled.is_cancelled() || slot.refusal(&error).is_some() {
+            return Err(error);
+        }
+        tracing::warn!(id = %message.id, attempt = message.attempt, error = &*error as &dyn std::error::Error, "a message failed");
+        withdrawn.extend(slot.record(message.id, &error).await.map_err(Unfinished::unrecorded)?);
     }
     Ok(())
 }
@@ -83,7 +98,7 @@ mod tests {
     use std::sync::Mutex;
 
     use fencepost_core::{
-        BatchId, ConsumerPath, Epoch, Headers, MessageId, MessageKind, SlotIndex, SlotToken, Timestamp,
+        BatchId, ConsumerPath, Epoch, Headers, MessageId, MessageKind, Position, SlotIndex, SlotToken, Timestamp,
     };
     use tokio_util::sync::CancellationToken;
 
@@ -92,6 +107,7 @@ mod tests {
     fn message(id: i64, key: Option<&str>) -> Message {
         Message {
             id: MessageId::new(id).unwrap(),
+            position: Position::from_storage(id),
             key: key.map(|key| Key::new(key).unwrap()),
             kind: MessageKind::default(),
             payload: Vec::new(),

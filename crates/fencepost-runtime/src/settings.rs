@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use fencepost_core::{BatchSize, ConsumerPath, Error, Result, Ttl, WorkerName};
+use tokio::sync::Semaphore;
 
 /// How a worker works.
 #[derive(Debug, Clone)]
@@ -14,6 +15,7 @@ pub struct WorkerSettings {
     pub(crate) max: BatchSize,
     pub(crate) poll: Duration,
     pub(crate) grace: Duration,
+    pub(crate) at_once: usize,
 }
 
 impl WorkerSettings {
@@ -28,6 +30,7 @@ impl WorkerSettings {
             max: BatchSize::default(),
             poll: Duration::from_secs(1),
             grace: Duration::from_secs(10),
+            at_once: Semaphore::MAX_PERMITS,
         }
     }
 
@@ -76,6 +79,18 @@ impl WorkerSettings {
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
+    }
+
+    /// Sets how many batches are handled at once, over all slots of this worker; as many as it has slots unless said. 0 means 1.
+    #[must_use]
+    pub fn at_once(mut self, batches: usize) -> Self {
+        self.at_once = batches.clamp(1, Semaphore::MAX_PERMITS);
+        self
+    }
+
+    /// How long a worker keeps slots for which nothing comes: three TTLs.
+    pub(crate) fn idle(&self) -> Duration {
+        self.ttl.get() * 3
     }
 
     /// Renewals come three to a TTL.

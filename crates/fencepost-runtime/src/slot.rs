@@ -4,15 +4,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use fencepost_core::{Batch, BatchId, Error, Kind, Release, Result, Store, Topic};
+use fencepost_core::{
+    AckReceived, Batch, BatchId, Error, Kind, Release, Result, SlotToken, Store, Topic, WakeReceiver,
+};
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use crate::activity::Activity;
 use crate::event::{Event, LossCause, Witness};
+use crate::failure::{Unfinished, catching};
 use crate::handler::{BatchHandler, Done, HandlerError, SlotContext};
 use crate::keeper::Keeper;
 use crate::settings::WorkerSettings;
+use crate::worker::Control;
 
 /// The pause after a first failure, and the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
@@ -22,6 +28,9 @@ const LAST_PART: u32 = 4;
 
 /// How long a call on the store may take: the renewals' interval, within these.
 const BOUND: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(10));
+
+/// How long a slot sleeps at least before it looks again for what is due.
+const LEAST: Duration = Duration::from_millis(1);
 
 /// How long a handler that was aborted is waited for; one that never awaits cannot be ended.
 const LAST_WAIT: Duration = Duration::from_millis(100);
@@ -37,6 +46,11 @@ pub(crate) struct Crew {
     pub(crate) stop: CancellationToken,
     pub(crate) activity: Activity,
     pub(crate) tally: Tally,
+    /// How many batches may be handled at once.
+    pub(crate) turns: Semaphore,
+    pub(crate) control: Control,
+    /// Told when a message that was held back is due.
+    pub(crate) due: Notify,
 }
 
 impl Crew {
@@ -64,6 +78,7 @@ impl Crew {
 pub(crate) struct Tally {
     pub(crate) batches: AtomicU64,
     pub(crate) messages: AtomicU64,
+    pub(crate) failed: AtomicU64,
     pub(crate) lost: AtomicU64,
 }
 
@@ -128,8 +143,10 @@ enum End {
 }
 
 enum Handled {
-    Acked,
-    Failed,
+    /// Acked, with the next batch when one was received with it.
+    Acked(Option<Batch>),
+    /// The batch stays open and is received again.
+    Again,
     Stopped,
     Lost,
 }
@@ -139,30 +156,27 @@ impl Slot {
         let Slot { crew, context, give_back } = self;
         let mut wakes = crew.store.wakes(&Topic::Messages(context.token.path.queue.clone()));
         let mut pause = PAUSE.0;
+        let mut next = None;
         loop {
             if context.cancelled.is_cancelled() || give_back.is_cancelled() || crew.stop.is_cancelled() {
-                return End::Between;
+                return if next.is_some() { End::WithBatch } else { End::Between };
             }
-            match crew.bounded(crew.store.receive(&context.token, crew.settings.max)).await {
+            if next.is_none() && !crew.control.is_running() {
+                self.unless_interrupted(crew.control.running()).await;
+                continue;
+            }
+            let received = match next.take() {
+                Some(batch) => Ok(Some(batch)),
+                None => crew.bounded(crew.store.receive(&context.token, crew.settings.max)).await,
+            };
+            match received {
                 Ok(Some(batch)) => match self.handle(batch).await {
-                    Handled::Acked => pause = PAUSE.0,
-                    Handled::Failed => pause = self.rest(pause).await,
+                    Handled::Acked(received) => (pause, next) = (PAUSE.0, received),
+                    Handled::Again => pause = self.rest(pause).await,
                     Handled::Stopped => return End::WithBatch,
                     Handled::Lost => return End::Lost,
                 },
-                Ok(None) => {
-                    let woken = async {
-                        if wakes.woken().await.is_err() {
-                            // No wake-up will come; polling finds out what is the matter.
-                            std::future::pending::<()>().await;
-                        }
-                    };
-                    tokio::select! {
-                        () = woken => {}
-                        () = tokio::time::sleep(crew.settings.poll) => {}
-                        () = self.interrupted() => {}
-                    }
-                }
+                Ok(None) => self.sleep(&mut wakes).await,
                 Err(error) if self.is_loss(&error) => return End::Lost,
                 Err(error) => {
                     crew.observer.observe(&Event::CallFailed { error: &error });
@@ -172,76 +186,155 @@ impl Slot {
         }
     }
 
+    /// Waits for messages: for a wake-up, for the next one that becomes due, or for the next poll.
+    async fn sleep(&self, wakes: &mut WakeReceiver) {
+        let Slot { crew, context, .. } = self;
+        let SlotToken { path, slot, .. } = &context.token;
+        let due = crew.bounded(crew.store.next_due(path, *slot)).await.unwrap_or_default();
+        if due.is_some_and(|due| due < crew.settings.idle()) {
+            // What becomes due soon is waited for, so this worker has something to do.
+            crew.activity.restart();
+        }
+        let (until, is_due) = match due {
+            Some(due) if due < crew.settings.poll => (due.max(LEAST), true),
+            _ => (crew.settings.poll, false),
+        };
+        let woken = async {
+            if wakes.woken().await.is_err() {
+                // No wake-up will come; polling finds out what is the matter.
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            () = woken => {}
+            () = tokio::time::sleep(until) => {
+                if is_due {
+                    // One that was held back has to be appended first.
+                    crew.due.notify_one();
+                }
+            }
+            () = self.interrupted() => {}
+        }
+    }
+
     /// Hands one batch to the handler and acks it.
     async fn handle(&self, batch: Batch) -> Handled {
         let Slot { crew, context, .. } = self;
         let (slot, epoch, id) = (context.token.slot, context.token.epoch, batch.id);
-        let messages = batch.messages.len();
         let _in_hand = crew.activity.begin();
+        let Some(Ok(_turn)) = self.unless_interrupted(crew.turns.acquire()).await else { return Handled::Stopped };
+        let messages = batch.messages.len();
         crew.observer.observe(&Event::Received { slot, epoch, batch: id, messages, deliveries: batch.deliveries });
 
+        let context = context.with(&crew.store, id);
+        let result = self.run(batch, &context).await;
+        let error = match result {
+            Ok(done) => return self.ack(id, done, messages as u32).await,
+            Err(error) => error,
+        };
+        if let Some(refusal) = context.refusal(&error) {
+            self.tell_lost(refusal);
+            return Handled::Lost;
+        }
+        crew.observer.observe(&Event::HandlerFailed { slot, batch: id, error: &error });
+        if context.cancelled.is_cancelled() || crew.stop.is_cancelled() {
+            return Handled::Stopped;
+        }
+        if error.is::<Unfinished>() {
+            return Handled::Again;
+        }
+        match crew.bounded(context.record_batch(crew.settings.max, &error)).await {
+            Ok(()) => self.ack(id, Done::Ack, messages as u32).await,
+            Err(error) if self.is_loss(&error) => Handled::Lost,
+            Err(error) => {
+                crew.observer.observe(&Event::CallFailed { error: &error });
+                Handled::Again
+            }
+        }
+    }
+
+    /// Runs the handler in a task of its own, so that a panic is caught and so that one that hangs can be left behind.
+    async fn run(&self, batch: Batch, context: &SlotContext) -> std::result::Result<Done, HandlerError> {
+        let Slot { crew, .. } = self;
+        let SlotToken { path, slot, epoch } = &context.token;
+        let span = tracing::info_span!("batch", consumer = %path, %slot, %epoch, batch = %batch.id);
         let (handler, handed) = (crew.handler.clone(), context.clone());
-        // A task of its own, so that a panic is caught and so that a handler that hangs can be left behind.
-        let mut running = tokio::spawn(async move { handler.handle(&batch, &handed).await });
+        let handling = async move { handler.handle(&batch, &handed).await };
+        let mut running = tokio::spawn(catching(handling).instrument(span));
         let _leash = Leash(running.abort_handle());
         let finished = tokio::select! {
             finished = &mut running => Some(finished),
             left = self.must_end() => {
-                if crew.keeper.holds(slot, epoch) && !crew.stop.is_cancelled() {
-                    crew.observer.observe(&Event::DeadlinePassed { slot, epoch });
+                if crew.keeper.holds(*slot, *epoch) && !crew.stop.is_cancelled() {
+                    crew.observer.observe(&Event::DeadlinePassed { slot: *slot, epoch: *epoch });
                 }
                 // Cancel, join, release: it is told, and gets what is left to end by itself.
                 context.cancelled.cancel();
                 tokio::time::timeout(left, &mut running).await.ok()
             }
         };
-        let result: std::result::Result<Done, HandlerError> = match finished {
-            Some(Ok(result)) => result,
-            Some(Err(panic)) => Err(panic.into()),
+        match finished {
+            Some(ended) => ended.unwrap_or_else(|panic| Err(panic.into())),
             None => {
                 running.abort();
                 let _ = tokio::time::timeout(LAST_WAIT, running).await;
                 Err("the handler did not end within the grace period".into())
             }
+        }
+    }
+
+    /// Acks a batch, and receives the next one with it unless the slot is wanted back.
+    async fn ack(&self, batch: BatchId, done: Done, messages: u32) -> Handled {
+        let Slot { crew, context, .. } = self;
+        let (slot, epoch) = (context.token.slot, context.token.epoch);
+        let AckReceived { acked, next } = match done {
+            Done::Acked => AckReceived { acked: messages, next: None },
+            Done::Ack => match self.ack_until_answered(batch, messages).await {
+                Ok(answer) => answer,
+                Err(ended) => return ended,
+            },
         };
-        match result {
-            Ok(done) => self.ack(id, done, messages).await,
-            Err(error) => {
-                if let Some(refusal) = error.downcast_ref().filter(|refusal| self.refuses_this_grant(refusal)) {
-                    self.tell_lost(refusal);
-                    return Handled::Lost;
-                }
-                crew.observer.observe(&Event::HandlerFailed { slot, batch: id, error: &error });
-                if context.cancelled.is_cancelled() || crew.stop.is_cancelled() {
-                    Handled::Stopped
-                } else {
-                    Handled::Failed
+        crew.observer.observe(&Event::Acked { slot, epoch, batch });
+        crew.tally.batches.fetch_add(1, Ordering::Relaxed);
+        crew.tally.messages.fetch_add(acked.into(), Ordering::Relaxed);
+        crew.tally.failed.fetch_add(messages.saturating_sub(acked).into(), Ordering::Relaxed);
+        Handled::Acked(next)
+    }
+
+    /// An ack may be repeated: the batch acked last answers 0 and changes nothing.
+    async fn ack_until_answered(&self, batch: BatchId, messages: u32) -> std::result::Result<AckReceived, Handled> {
+        let Slot { crew, context, give_back } = self;
+        let (mut pause, mut is_first) = (PAUSE.0, true);
+        loop {
+            let ends = crew.stop.is_cancelled() || give_back.is_cancelled() || !crew.control.is_running();
+            let answer = if ends {
+                let acking = crew.store.ack(&context.token, batch);
+                crew.bounded(acking).await.map(|acked| AckReceived { acked, next: None })
+            } else {
+                crew.bounded(crew.store.ack_receive(&context.token, batch, crew.settings.max)).await
+            };
+            match answer {
+                Ok(answer) if is_first => return Ok(answer),
+                // Asked a second time it tells 0, whatever the first one did.
+                Ok(answer) => return Ok(AckReceived { acked: messages, ..answer }),
+                Err(error) if self.is_loss(&error) => return Err(Handled::Lost),
+                Err(error) => {
+                    crew.observer.observe(&Event::CallFailed { error: &error });
+                    if context.cancelled.is_cancelled() || crew.stop.is_cancelled() {
+                        return Err(Handled::Stopped);
+                    }
+                    (pause, is_first) = (self.rest(pause).await, false);
                 }
             }
         }
     }
 
-    async fn ack(&self, batch: BatchId, done: Done, messages: usize) -> Handled {
-        let Slot { crew, context, .. } = self;
-        let (slot, epoch) = (context.token.slot, context.token.epoch);
-        if done == Done::Ack {
-            let mut pause = PAUSE.0;
-            while let Err(error) = crew.bounded(crew.store.ack(&context.token, batch)).await {
-                if self.is_loss(&error) {
-                    return Handled::Lost;
-                }
-                // An ack may be repeated: the batch acked last answers 0 and changes nothing.
-                crew.observer.observe(&Event::CallFailed { error: &error });
-                if context.cancelled.is_cancelled() || crew.stop.is_cancelled() {
-                    return Handled::Stopped;
-                }
-                pause = self.rest(pause).await;
-            }
+    /// Waits for something unless the slot is wanted back or lost before.
+    async fn unless_interrupted<T>(&self, waiting: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            found = waiting => Some(found),
+            () = self.interrupted() => None,
         }
-        crew.observer.observe(&Event::Acked { slot, epoch, batch });
-        crew.tally.batches.fetch_add(1, Ordering::Relaxed);
-        crew.tally.messages.fetch_add(messages as u64, Ordering::Relaxed);
-        Handled::Acked
     }
 
     /// Waits until a handler has to be told to stop: its slot is lost or past its deadline, or the worker's grace period is nearly
@@ -282,17 +375,6 @@ impl Slot {
             self.tell_lost(error);
         }
         lost
-    }
-
-    /// Whether an error that a handler returned refused the epoch of this very grant. Handlers make calls on other slots, queues
-    /// and leases too, and what these answer says nothing of this one.
-    fn refuses_this_grant(&self, error: &Error) -> bool {
-        let token = &self.context.token;
-        let is = |fact, value: String| error.fact(fact) == Some(value.as_str());
-        error.kind() == Kind::Fenced
-            && is("consumer", token.path.to_string())
-            && is("slot", token.slot.to_string())
-            && is("presented_epoch", token.epoch.to_string())
     }
 
     fn tell_lost(&self, refusal: &Error) {

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fencepost_core::{ClaimSlot, Clock, Closed, HostClock, Kind, Nonce, Pulse, Result, Store, Topic, WakeReceiver};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -21,9 +22,6 @@ use crate::slot::{self, Crew, Ended, Leash, Tally};
 
 /// How often a worker with room looks for slots to claim: what bounds a takeover after an owner's expiry.
 const CLAIMS: Duration = Duration::from_millis(150);
-
-/// How many TTLs a worker keeps slots for which nothing comes.
-const IDLE: u32 = 3;
 
 /// How long joining may take: one TTL, within these.
 const JOIN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(30));
@@ -65,12 +63,43 @@ const MAINTENANCE: Duration = Duration::from_millis(500);
 /// # }
 /// ```
 pub struct Worker {
+    control: Control,
     store: Arc<dyn Store>,
     handler: Arc<dyn BatchHandler>,
     observer: Witness,
     settings: WorkerSettings,
     keeper: Keeper,
     pulse: Pulse,
+}
+
+/// Pauses a worker and lets it go on. Clones control the same one.
+#[derive(Debug, Clone)]
+pub struct Control(Arc<watch::Sender<bool>>);
+
+impl Control {
+    fn new() -> Self {
+        Self(Arc::new(watch::channel(true).0))
+    }
+
+    /// Takes nothing new, and keeps the slots: batches in hand are finished.
+    pub fn pause(&self) {
+        self.0.send_replace(false);
+    }
+
+    /// Takes new batches again.
+    pub fn resume(&self) {
+        self.0.send_replace(true);
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    /// Waits until it is not paused.
+    pub(crate) async fn running(&self) {
+        // The sender is this, so it is not gone.
+        let _ = self.0.subscribe().wait_for(|running| *running).await;
+    }
 }
 
 /// What a worker did until it was stopped.
@@ -80,6 +109,8 @@ pub struct Report {
     pub batches: u64,
     /// Messages acked.
     pub messages: u64,
+    /// Messages of acked batches that were not: they failed, were put off, withdrawn or given up.
+    pub failed: u64,
     /// Slots lost to others.
     pub lost: u64,
 }
@@ -108,18 +139,26 @@ impl Worker {
         let keeper = Keeper::new(store.clone(), clock, observer.clone(), settings.clone())?;
         let bound = settings.ttl.get().clamp(JOIN.0, JOIN.1);
         let pulse = tokio::time::timeout(bound, keeper.beat()).await.unwrap_or_else(|_| Err(late()))?;
-        Ok(Self { store, handler: Arc::new(handler), observer, settings, keeper, pulse })
+        Ok(Self { control: Control::new(), store, handler: Arc::new(handler), observer, settings, keeper, pulse })
+    }
+
+    /// What pauses it.
+    pub fn control(&self) -> Control {
+        self.control.clone()
     }
 
     /// Works until `stop` fires, then drains: claims nothing more, finishes the batches in hand or hands them back within the
     /// grace period, releases the slots and leaves. A clean stop spends no attempt and counts no crash. It stops by itself when the
     /// store was closed.
     pub async fn run(self, stop: CancellationToken) -> Report {
-        let Worker { store, handler, observer, settings, keeper, pulse } = self;
+        let Worker { control, store, handler, observer, settings, keeper, pulse } = self;
         // A child: what stops this worker alone must not stop what else the caller stops by it.
         let stop = stop.child_token();
         let (activity, tally) = (Activity::new(), Tally::default());
-        let crew = Arc::new(Crew { store, handler, observer, settings, keeper, stop, activity, tally });
+        let turns = Semaphore::new(settings.at_once);
+        let due = Notify::new();
+        let crew =
+            Arc::new(Crew { store, handler, observer, settings, keeper, stop, activity, tally, turns, control, due });
         let ended = CancellationToken::new();
         let keeping = tokio::spawn({
             let (crew, ended) = (crew.clone(), ended.clone());
@@ -133,10 +172,11 @@ impl Worker {
         drop(kept);
         let _ = keeping.await;
         crew.keeper.leave().await;
-        let Tally { batches, messages, lost } = &crew.tally;
+        let Tally { batches, messages, failed, lost } = &crew.tally;
         Report {
             batches: batches.load(Ordering::Relaxed),
             messages: messages.load(Ordering::Relaxed),
+            failed: failed.load(Ordering::Relaxed),
             lost: lost.load(Ordering::Relaxed),
         }
     }
@@ -270,7 +310,7 @@ impl Foreman {
     fn rest_when_idle(&mut self) {
         let settings = &self.crew.settings;
         let asked = self.wishes.values().all(CancellationToken::is_cancelled);
-        if asked || self.crew.activity.idle() < settings.ttl.get() * IDLE {
+        if asked || self.crew.activity.idle() < settings.idle() {
             return;
         }
         // ORDER: registered before the slots are asked back, so that a message that comes meanwhile is heard.
@@ -280,14 +320,17 @@ impl Foreman {
     }
 }
 
-/// Removes consumed storage from time to time, when this worker has acked something since. It may take its time: there is no
-/// second one meanwhile, and nobody waits for it.
+/// Maintains the queue from time to time when this worker has acked something since, and when a slot found something due. It may
+/// take its time: there is no second one meanwhile, and nobody waits for it.
 async fn maintain(crew: Arc<Crew>) {
     let mut maintained = 0;
     loop {
-        tokio::time::sleep(MAINTENANCE).await;
+        let is_due = tokio::select! {
+            () = tokio::time::sleep(MAINTENANCE) => false,
+            () = crew.due.notified() => true,
+        };
         let acked = crew.tally.batches.load(Ordering::Relaxed);
-        if acked == maintained {
+        if acked == maintained && !is_due {
             continue;
         }
         maintained = acked;

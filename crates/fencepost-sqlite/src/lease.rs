@@ -1,10 +1,11 @@
-//! Leases: load the row under the write lock, let the transition table judge, store what it returned.
+//! Leases: load the row under the write lock, let the transition table judge, store what it returned. The lock is the whole file's,
+//! so no lease is `Contended`: a file that stays locked is `busy`.
 
 use async_trait::async_trait;
 use fencepost_core::lease::{Call, Holding, LeaseState, Outcome, REMEMBERED, Request, step};
 use fencepost_core::{
     AcquireLease, Acquired, Epoch, Error, Forced, HolderName, Kind, LeaseName, LeaseStatus, LeaseToken, Leases, Nonce,
-    Reason, Release, Renewal, Result, Timestamp, Ttl,
+    Reason, Release, Renewal, Result, Timestamp, Topic, Ttl,
 };
 use rusqlite::{Connection, OptionalExtension, Row};
 
@@ -57,6 +58,15 @@ impl Leases for SqliteStore {
         self.read("lease_history", move |snapshot| {
             let found = forced::list(snapshot, Subject::Lease(&name))?;
             Ok(found.into_iter().map(|(_, forced)| forced).collect())
+        })
+        .await
+    }
+
+    async fn lease(&self, name: &LeaseName) -> Result<Option<LeaseStatus>> {
+        let name = name.clone();
+        self.read("lease", move |snapshot| {
+            let found = find(snapshot, &name)?;
+            Ok(found.map(|state| LeaseStatus { name, state }))
         })
         .await
     }
@@ -189,14 +199,22 @@ fn judge_loaded(
         if let (Call::Acquire(_) | Call::ForceRelease { .. }, Some(epoch)) = (call, next.epoch) {
             group.granted(epoch)?;
         }
+        if next.holding.is_none() {
+            group.wake(Topic::Lease(name.clone()));
+        }
     }
     Ok(judged.outcome)
 }
 
+/// A lease's state; one that nobody ever acquired is free.
 fn load(connection: &Connection, name: &LeaseName) -> Result<LeaseState> {
+    find(connection, name).map(Option::unwrap_or_default)
+}
+
+fn find(connection: &Connection, name: &LeaseName) -> Result<Option<LeaseState>> {
     let mut statement = connection.prepare_cached(include_str!("../sql/lease/load.sql")).map_err(driver_error)?;
     let found = statement.query_row([name.as_str()], |row| Ok(decode(row))).optional().map_err(driver_error)?;
-    found.unwrap_or_else(|| Ok(LeaseState::default()))
+    found.transpose()
 }
 
 fn store(connection: &Connection, name: &LeaseName, state: &LeaseState) -> Result<()> {

@@ -7,21 +7,26 @@
 //! Not promised: more than one host (network file systems are refused), and progress while some process is stopped inside a
 //! write transaction of this file. The engine's own transactions are short and never wait for a caller.
 
+mod aside;
 mod connection;
 mod consumer;
+mod dead;
 mod error;
 mod forced;
 mod grant;
 mod guard;
 mod lease;
 mod log;
+mod maintain;
 mod member;
 mod options;
 mod queue;
+mod reader;
 mod readers;
 mod schema;
 mod slot;
 mod state;
+mod statement;
 mod store;
 mod transaction;
 mod watch;

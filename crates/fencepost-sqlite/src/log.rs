@@ -6,7 +6,9 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use fencepost_core::{Headers, Key, Message, MessageId, MessageKind, Partition, Position, Result, Timestamp};
+use fencepost_core::{
+    Error, Headers, Key, Kind, Message, MessageId, MessageKind, Partition, Position, Result, Timestamp,
+};
 use rusqlite::{Connection, Row};
 
 use crate::error::driver_error;
@@ -14,6 +16,9 @@ use crate::state::damaged;
 
 /// The position after every other.
 pub(crate) const END: Position = Position::from_storage(i64::MAX);
+
+/// The most positions that one page has.
+const PAGE: usize = 1_000;
 
 /// One partition's positions, read a page at a time.
 struct Stretch {
@@ -36,13 +41,13 @@ pub(crate) fn positions(
         .map(|partition| Stretch { partition, page: VecDeque::new(), after: cursor.to_storage(), exhausted: false })
         .collect();
     let through = through.to_storage();
-    let page = (max as usize / stretches.len().max(1) + 4).min(max as usize) as i64;
+    let page = (max as usize / stretches.len().max(1) + 4).min(max as usize).min(PAGE) as i64;
 
     let mut heads = BinaryHeap::with_capacity(stretches.len());
     for (index, stretch) in stretches.iter_mut().enumerate() {
         heads.extend(stretch.next(connection, queue, through, page)?.map(|position| Reverse((position, index))));
     }
-    let mut merged = Vec::with_capacity(max as usize);
+    let mut merged = Vec::with_capacity((max as usize).min(PAGE));
     while let Some(Reverse((position, index))) = heads.pop() {
         merged.push(position);
         if merged.len() == max as usize {
@@ -71,17 +76,40 @@ impl Stretch {
     }
 }
 
+/// A message of the log with what decides whether it is handed out.
+pub(crate) struct Logged {
+    pub(crate) message: Message,
+    pub(crate) expires_at: Option<Timestamp>,
+}
+
+impl Logged {
+    pub(crate) fn is_expired(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|at| at <= now)
+    }
+}
+
 /// The messages at `positions`, in that order. One that is not there is left out; none is, while a batch holds them.
-pub(crate) fn messages(connection: &Connection, positions: &[i64], deliveries: u32) -> Result<Vec<Message>> {
+pub(crate) fn messages(connection: &Connection, positions: &[i64], deliveries: u32) -> Result<Vec<Logged>> {
     let mut statement = connection.prepare_cached(include_str!("../sql/queue/message.sql")).map_err(driver_error)?;
     let mut found = Vec::with_capacity(positions.len());
     for position in positions {
         let mut rows = statement.query([position]).map_err(driver_error)?;
         if let Some(row) = rows.next().map_err(driver_error)? {
-            found.push(decode(row, deliveries)?);
+            let expires_at = row.get::<_, Option<i64>>(7).map_err(driver_error)?.map(Timestamp::from_micros);
+            found.push(Logged { message: decode(row, 1, deliveries)?, expires_at });
         }
     }
     Ok(found)
+}
+
+/// A message that a consumer set aside; `deliveries` are those of the batch that it is in.
+pub(crate) fn aside(connection: &Connection, consumer: i64, position: i64, deliveries: u32) -> Result<Option<Message>> {
+    let mut statement = connection.prepare_cached(include_str!("../sql/aside/message.sql")).map_err(driver_error)?;
+    let mut rows = statement.query((consumer, position)).map_err(driver_error)?;
+    let Some(row) = rows.next().map_err(driver_error)? else { return Ok(None) };
+    let counts = || Ok((row.get::<_, u32>(7)?, row.get::<_, u32>(8)?));
+    let (failures, before) = counts().map_err(driver_error)?;
+    decode(row, failures.saturating_add(1), before.saturating_add(deliveries)).map(Some)
 }
 
 /// How many messages of the partitions given are after `cursor`.
@@ -101,31 +129,32 @@ pub(crate) fn count(
     Ok(total)
 }
 
-/// Columns: position, key, kind, payload, headers, created_at.
-fn decode(row: &Row<'_>, deliveries: u32) -> Result<Message> {
-    type Columns = (i64, Option<String>, String, Vec<u8>, Option<String>, i64);
+/// Columns: position, id, key, kind, payload, headers, created_at.
+fn decode(row: &Row<'_>, attempt: u32, deliveries: u32) -> Result<Message> {
+    type Columns = (i64, i64, Option<String>, String, Vec<u8>, Option<String>, i64);
     let columns: rusqlite::Result<Columns> =
-        (|| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?)))();
-    let (position, key, kind, payload, headers, created_at) = columns.map_err(driver_error)?;
-    let headers = match headers {
-        Some(json) => serde_json::from_str(&json).map_err(|cause| {
-            fencepost_core::Error::new(fencepost_core::Kind::Corrupt, "cannot read the headers of a message")
-                .with("position", position)
-                .caused_by(cause)
-        })?,
-        None => Headers::new(),
-    };
+        (|| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?, row.get(6)?)))();
+    let (position, id, key, kind, payload, headers, created_at) = columns.map_err(driver_error)?;
     let decoded = || {
         Ok(Message {
-            id: MessageId::new(position)?,
+            id: MessageId::new(id)?,
+            position: Position::from_storage(position),
             key: key.map(Key::new).transpose()?,
             kind: MessageKind::new(kind)?,
             payload,
-            headers,
-            attempt: 1,
+            headers: decode_headers(headers, position)?,
+            attempt,
             deliveries,
             created_at: Timestamp::from_micros(created_at),
         })
     };
     decoded().map_err(|cause| damaged("fencepost_message", cause))
+}
+
+/// Headers as they are stored, of the message at `position`.
+pub(crate) fn decode_headers(headers: Option<String>, position: i64) -> Result<Headers> {
+    let Some(json) = headers else { return Ok(Headers::new()) };
+    serde_json::from_str(&json).map_err(|cause| {
+        Error::new(Kind::Corrupt, "cannot read the headers of a message").with("position", position).caused_by(cause)
+    })
 }

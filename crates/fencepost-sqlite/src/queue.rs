@@ -1,20 +1,20 @@
-//! Queues: making them, appending to the log, and removing what every consumer has acked.
+//! Queues: making them, and appending to the log.
+
+use std::time::Duration;
 
 use async_trait::async_trait;
-use fencepost_core::refusal::{no_queue, other_partitions, queue_in_use};
+use fencepost_core::refusal::{other_message, other_partitions, position_gone, queue_in_use};
 use fencepost_core::{
-    Created, Dropped, Error, Key, Kind, MessageId, NewMessage, Partitions, QueueName, QueueStatus, Queues, Result,
-    Retry, Timestamp, Topic,
+    Created, Dropped, Error, IdempotencyKey, Key, Kind, MessageId, NewMessage, OnceTtl, Partitions, Position,
+    QueueName, QueueStatus, Queues, Result, Retention, Retry, SentOnce, Start, Timestamp, Topic, Window,
 };
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, Row};
 
 use crate::consumer;
 use crate::error::driver_error;
-use crate::state::{Group, damaged, load_queue};
+use crate::state::{Group, damaged};
+use crate::statement::{all, execute, find, one, value};
 use crate::store::SqliteStore;
-
-/// How many messages one step of maintenance removes at most: a few milliseconds of the write lock.
-const STEP: i64 = 1_000;
 
 #[async_trait]
 impl Queues for SqliteStore {
@@ -42,91 +42,57 @@ impl Queues for SqliteStore {
         self.transact("send_batch", move |group| append_all(group, &queue, &messages)).await.map_err(unresolvable)
     }
 
+    async fn send_once(
+        &self,
+        queue: &QueueName,
+        message: NewMessage,
+        key: &IdempotencyKey,
+        ttl: OnceTtl,
+    ) -> Result<SentOnce> {
+        let (queue, key) = (queue.clone(), key.clone());
+        self.transact("send_once", move |group| send_once(group, &queue, &message, &key, ttl)).await
+    }
+
+    async fn pause_queue(&self, queue: &QueueName) -> Result<bool> {
+        let queue = queue.clone();
+        self.transact("pause_queue", move |group| set_paused(group, &queue, true)).await
+    }
+
+    async fn resume_queue(&self, queue: &QueueName) -> Result<bool> {
+        let queue = queue.clone();
+        self.transact("resume_queue", move |group| set_paused(group, &queue, false)).await
+    }
+
+    async fn set_retention(&self, queue: &QueueName, retention: Retention) -> Result<()> {
+        retention.check().map_err(|error| error.during("set_retention"))?;
+        let queue = queue.clone();
+        self.transact("set_retention", move |group| {
+            let row = group.queue(&queue)?;
+            let Retention { consumed, unread, unread_bytes } = retention;
+            let values = (row.id, consumed.as_micros() as i64, unread.as_micros() as i64, unread_bytes as i64);
+            execute(group.connection(), include_str!("../sql/queue/retain.sql"), values).map(drop)
+        })
+        .await
+    }
+
     async fn queue_status(&self) -> Result<Vec<QueueStatus>> {
         self.read("queue_status", |snapshot| {
-            let mut statement =
-                snapshot.prepare_cached(include_str!("../sql/queue/status.sql")).map_err(driver_error)?;
-            let rows = statement
-                .query_map([], |row| {
-                    Ok((
-                        row.get::<_, String>(0)?,
-                        row.get::<_, i64>(1)?,
-                        row.get::<_, u64>(2)?,
-                        row.get::<_, u64>(3)?,
-                        row.get::<_, Option<i64>>(4)?,
-                    ))
-                })
-                .map_err(driver_error)?;
-            rows.map(|row| {
-                let (queue, partitions, consumers, stored, oldest_at) = row.map_err(driver_error)?;
-                let names = || Ok((QueueName::new(queue)?, Partitions::new(partitions)?));
-                let (queue, partitions) = names().map_err(|cause: Error| damaged("fencepost_queue", cause))?;
-                let oldest_at = oldest_at.map(Timestamp::from_micros);
-                Ok(QueueStatus { queue, partitions, consumers, stored, oldest_at })
-            })
-            .collect()
+            let rows = all(snapshot, include_str!("../sql/queue/status.sql"), [], status_columns)?;
+            rows.into_iter().map(|columns| status(columns).map_err(|cause| damaged("fencepost_queue", cause))).collect()
         })
         .await
     }
 
     async fn maintain(&self, queue: Option<&QueueName>) -> Result<u64> {
-        let named = queue.cloned();
-        let queues = self
-            .read("maintain", move |snapshot| match named {
-                Some(name) => Ok(vec![load_queue(snapshot, &name)?.ok_or_else(|| no_queue(&name))?.id]),
-                None => ids(snapshot, "SELECT id FROM fencepost_queue ORDER BY id"),
-            })
-            .await?;
-        let mut steps = if queue.is_none() { self.forget_leases().await? } else { 0 };
-        for dropped in self.read("maintain", |snapshot| ids(snapshot, "SELECT queue_id FROM fencepost_dropped")).await?
-        {
-            steps += self.remove_dropped("maintain", dropped).await?;
-        }
-        for queue in queues {
-            let consumed = self.read("maintain", move |snapshot| consumed(snapshot, queue)).await?;
-            for partition in consumed {
-                // A step is a transaction of its own, so that other writers get their turn in between.
-                while self.transact("maintain", move |group| remove(group, queue, partition)).await? > 0 {
-                    steps += 1;
-                }
-            }
-        }
-        Ok(steps)
+        self.maintain_all(queue).await
     }
-}
-
-impl SqliteStore {
-    /// Removes the messages of a dropped queue, each step a transaction of its own.
-    async fn remove_dropped(&self, operation: &'static str, queue: i64) -> Result<u64> {
-        let mut steps = 0;
-        loop {
-            let removed = self
-                .transact(operation, move |group| {
-                    let connection = group.connection();
-                    let removed = execute(connection, include_str!("../sql/queue/remove_dropped.sql"), (queue, STEP))?;
-                    execute(connection, include_str!("../sql/queue/forget_dropped.sql"), [queue])?;
-                    Ok(removed)
-                })
-                .await?;
-            if removed == 0 {
-                return Ok(steps);
-            }
-            steps += 1;
-        }
-    }
-}
-
-fn execute(connection: &Connection, sql: &'static str, values: impl rusqlite::Params) -> Result<usize> {
-    connection.prepare_cached(sql).and_then(|mut statement| statement.execute(values)).map_err(driver_error)
 }
 
 fn drop_queue(group: &mut Group<'_>, queue: &QueueName, force: bool) -> Result<Option<i64>> {
     let Some(row) = group.find_queue(queue)? else { return Ok(None) };
     let connection = group.connection();
-    let (consumers, holds): (u64, bool) = connection
-        .prepare_cached(include_str!("../sql/queue/in_use.sql"))
-        .and_then(|mut statement| statement.query_row([row.id], |row| Ok((row.get(0)?, row.get(1)?))))
-        .map_err(driver_error)?;
+    let in_use = include_str!("../sql/queue/in_use.sql");
+    let (consumers, holds): (u64, bool) = one(connection, in_use, [row.id], |row| Ok((row.get(0)?, row.get(1)?)))?;
     if !force && (consumers > 0 || holds) {
         return Err(queue_in_use(queue, consumers));
     }
@@ -163,38 +129,107 @@ pub(crate) fn append(group: &mut Group<'_>, queue: &QueueName, message: &NewMess
     ids.first().copied().ok_or_else(|| Error::new(Kind::Internal, "cannot tell the id of a message that was appended"))
 }
 
-/// Appends messages in order, each at the next position, which is also its id.
+/// Appends messages in order, each at the next position, which is also its id. One that is held back takes the position for its id.
 pub(crate) fn append_all(group: &mut Group<'_>, queue: &QueueName, messages: &[NewMessage]) -> Result<Vec<MessageId>> {
     let row = group.queue(queue)?;
     if messages.is_empty() {
         return Ok(Vec::new());
     }
-    let created_at = group.now()?.as_micros();
+    let now = group.now()?;
+    let created_at = now.as_micros();
     let mut insert =
         group.connection().prepare_cached(include_str!("../sql/queue/append.sql")).map_err(driver_error)?;
     let mut ids = Vec::with_capacity(messages.len());
     for message in messages {
+        let Window { due_at, expires_at } = message.window(now)?;
         let partition = match message.get_key() {
             Some(key) => row.partitions.of_key(key),
             None => group.shared().round.next(row.partitions),
         };
         let position = group.next_position()?.to_storage();
-        insert
-            .execute((
-                position,
-                row.id,
-                partition.get(),
-                message.get_key().map(Key::as_str),
-                message.get_kind().as_str(),
-                message.payload(),
-                encode_headers(message)?,
-                created_at,
-            ))
-            .map_err(driver_error)?;
+        let (key, kind) = (message.get_key().map(Key::as_str), message.get_kind().as_str());
+        let (payload, headers) = (message.payload(), encode_headers(message)?);
+        let expires_at = expires_at.map(Timestamp::as_micros);
+        if let Some(due_at) = due_at {
+            let due_at = due_at.as_micros();
+            let partition = partition.get();
+            let values = (position, row.id, partition, key, kind, payload, headers, created_at, expires_at, due_at);
+            execute(group.connection(), include_str!("../sql/queue/delay.sql"), values)?;
+        } else {
+            let values = (position, row.id, partition.get(), key, kind, payload, headers, created_at, expires_at);
+            insert.execute(values).map_err(driver_error)?;
+        }
         ids.push(MessageId::new(position)?);
     }
     group.wake(Topic::Messages(queue.clone()));
     Ok(ids)
+}
+
+/// Appends one message unless its key is remembered; also for callers' transactions.
+pub(crate) fn send_once(
+    group: &mut Group<'_>,
+    queue: &QueueName,
+    message: &NewMessage,
+    key: &IdempotencyKey,
+    ttl: OnceTtl,
+) -> Result<SentOnce> {
+    let (row, now, digest) = (group.queue(queue)?, group.now()?, message.digest());
+    let values = (row.id, key.as_str(), now.as_micros());
+    let first: Option<(i64, Vec<u8>)> =
+        find(group.connection(), include_str!("../sql/queue/once.sql"), values, |row| Ok((row.get(0)?, row.get(1)?)))?;
+    if let Some((id, known)) = first {
+        let id = MessageId::new(id).map_err(|cause| damaged("fencepost_once", cause))?;
+        if known != digest {
+            return Err(other_message(queue, key, id));
+        }
+        return Ok(SentOnce { id, deduplicated: true });
+    }
+    let id = append(group, queue, message)?;
+    let values = (row.id, key.as_str(), id.get(), digest, (now + ttl.get()).as_micros());
+    execute(group.connection(), include_str!("../sql/queue/remember_once.sql"), values)?;
+    group.record(now)?;
+    Ok(SentOnce { id, deduplicated: false })
+}
+
+fn set_paused(group: &mut Group<'_>, queue: &QueueName, paused: bool) -> Result<bool> {
+    let row = group.queue(queue)?;
+    let changed = execute(group.connection(), include_str!("../sql/queue/pause.sql"), (row.id, paused))? > 0;
+    if changed {
+        group.wake(Topic::Messages(queue.clone()));
+    }
+    Ok(changed)
+}
+
+/// The position after which a consumer or a reader begins. `since` is the one before the first message of an instant, `last` that
+/// of the last message there is.
+pub(crate) fn start(
+    connection: &Connection,
+    name: &QueueName,
+    queue: i64,
+    start: Start,
+    since: Option<Position>,
+    last: Position,
+) -> Result<Position> {
+    let after = match start {
+        Start::Earliest => return Ok(Position::START),
+        Start::Latest => return Ok(last),
+        Start::At(_) => return Ok(since.unwrap_or(last)),
+        Start::AfterId(id) => Position::from_storage(id),
+        Start::Position(position) => position,
+    };
+    let (gone, first): (i64, Option<i64>) =
+        one(connection, include_str!("../sql/queue/bounds.sql"), [queue], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    if after.to_storage() < gone {
+        return Err(position_gone(name, after, first.map(Position::from_storage)));
+    }
+    Ok(after)
+}
+
+/// The position before the first stored message that was sent at an instant or later.
+pub(crate) fn before(connection: &Connection, queue: i64, at: Timestamp) -> Result<Option<Position>> {
+    let values = (queue, at.as_micros());
+    let first: Option<i64> = value(connection, include_str!("../sql/queue/first_since.sql"), values)?;
+    Ok(first.map(|first| Position::from_storage(first - 1)))
 }
 
 fn encode_headers(message: &NewMessage) -> Result<Option<String>> {
@@ -206,32 +241,23 @@ fn encode_headers(message: &NewMessage) -> Result<Option<String>> {
         .map_err(|cause| Error::new(Kind::Internal, "cannot write the headers of a message").caused_by(cause))
 }
 
-fn ids(snapshot: &Connection, query: &'static str) -> Result<Vec<i64>> {
-    snapshot
-        .prepare_cached(query)
-        .and_then(|mut statement| statement.query_map([], |row| row.get(0))?.collect())
-        .map_err(driver_error)
+type StatusColumns = ((String, i64, u64, u64, Option<i64>), (bool, i64, i64, i64, u64));
+
+fn status_columns(row: &Row<'_>) -> rusqlite::Result<StatusColumns> {
+    Ok((
+        (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?),
+        (row.get(5)?, row.get(6)?, row.get(7)?, row.get(8)?, row.get(9)?),
+    ))
 }
 
-/// The partitions of a queue that hold messages which every consumer has acked past.
-fn consumed(snapshot: &Connection, queue: i64) -> Result<Vec<i64>> {
-    let mut look = snapshot.prepare_cached(include_str!("../sql/queue/has_consumed.sql")).map_err(driver_error)?;
-    let partitions: i64 = snapshot
-        .query_row("SELECT partitions FROM fencepost_queue WHERE id = ?1", [queue], |row| row.get(0))
-        .optional()
-        .map_err(driver_error)?
-        .unwrap_or(0);
-    let mut found = Vec::new();
-    for partition in 0..partitions {
-        if look.query_row((queue, partition), |row| row.get(0)).map_err(driver_error)? {
-            found.push(partition);
-        }
-    }
-    Ok(found)
-}
-
-/// Removes the oldest consumed messages of a partition, at most [`STEP`]. Returns how many.
-fn remove(group: &mut Group<'_>, queue: i64, partition: i64) -> Result<usize> {
-    let values = (queue, partition, STEP);
-    execute(group.connection(), include_str!("../sql/queue/remove.sql"), values)
+fn status(((queue, partitions, consumers, stored, oldest_at), rest): StatusColumns) -> Result<QueueStatus> {
+    let (paused, consumed, unread, unread_bytes, delayed) = rest;
+    let retention = Retention {
+        consumed: Duration::from_micros(consumed.unsigned_abs()),
+        unread: Duration::from_micros(unread.unsigned_abs()),
+        unread_bytes: unread_bytes.unsigned_abs(),
+    };
+    let (queue, partitions) = (QueueName::new(queue)?, Partitions::new(partitions)?);
+    let oldest_at = oldest_at.map(Timestamp::from_micros);
+    Ok(QueueStatus { queue, partitions, consumers, paused, retention, delayed, stored, oldest_at })
 }

@@ -4,7 +4,10 @@ use std::cell::RefCell;
 use std::ops::Deref;
 use std::path::Path;
 
-use fencepost_core::{BatchId, Error, Kind, LeaseToken, MessageId, NewMessage, QueueName, Release, Result, SlotToken};
+use fencepost_core::{
+    BatchId, Error, IdempotencyKey, Kind, LeaseToken, MessageId, NewMessage, OnceTtl, QueueName, Release, Result,
+    SentOnce, SlotToken,
+};
 use rusqlite::{Connection, Transaction, TransactionState};
 
 use crate::error::driver_error;
@@ -94,6 +97,21 @@ impl<'g, 'c> WriteTransaction<'g, 'c> {
     /// `not_found` when the queue does not exist.
     pub fn send_batch_in(&self, queue: &QueueName, messages: &[NewMessage]) -> Result<Vec<MessageId>> {
         self.call("send_batch", |group| queue::append_all(group, queue, messages))
+    }
+
+    /// Sends a message with this transaction unless the queue remembers the key: rolled back, it leaves no trace. The twin of
+    /// [`Queues::send_once`](fencepost_core::Queues::send_once).
+    ///
+    /// # Errors
+    /// `conflict` when the key stands for another message; `not_found` when the queue does not exist.
+    pub fn send_once_in(
+        &self,
+        queue: &QueueName,
+        message: NewMessage,
+        key: &IdempotencyKey,
+        ttl: OnceTtl,
+    ) -> Result<SentOnce> {
+        self.call("send_once", |group| queue::send_once(group, queue, &message, key, ttl))
     }
 
     /// Acks a batch with this transaction, so that its effects are stored exactly once. Make it the last statement: a refusal

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
-use fencepost_core::{ConsumerPath, Error, Kind, QueueName, Result, Topic, WakeReceiver};
+use fencepost_core::{Error, Kind, QueueName, Result, Topic, WakeReceiver};
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::connection::{Purpose, connect};
@@ -41,14 +41,14 @@ struct Watched {
 struct View {
     connection: Connection,
     version: i64,
-    /// The `changes` of each consumer that somebody sleeps on, from when the sleeper came on.
-    changes: HashMap<Topic, i64>,
+    /// The mark of each consumer and lease that somebody sleeps on, from when the sleeper came on.
+    marks: HashMap<Topic, i64>,
 }
 
 impl Watcher {
     /// Opens the watcher's connection and starts its thread; it ends when the store is closed or dropped.
     pub(crate) fn start(path: &Path, options: &SqliteOptions, shared: Arc<Shared>) -> Result<Self> {
-        let view = View { connection: connect(path, options, Purpose::Read)?, version: 0, changes: HashMap::new() };
+        let view = View { connection: connect(path, options, Purpose::Read)?, version: 0, marks: HashMap::new() };
         let watched = Arc::new(Watched {
             shared,
             view: Mutex::new(Some(view)),
@@ -70,11 +70,11 @@ impl Watcher {
         let company = hub.topics().contains(topic);
         let receiver = hub.receiver(topic);
         // ORDER: what has changed so far is read before the call returns, so that no change after it is taken for an old one.
-        if let (Topic::Slots(path), Some(view)) = (topic, view.as_mut())
-            && !(company && view.changes.contains_key(topic))
-            && let Ok(changes) = changes(&view.connection, path)
+        if let Some(view) = view.as_mut()
+            && !(company && view.marks.contains_key(topic))
+            && let Ok(Some(mark)) = mark(&view.connection, topic)
         {
-            view.changes.insert(topic.clone(), changes);
+            view.marks.insert(topic.clone(), mark);
         }
         drop(view);
         self.0.signal();
@@ -143,7 +143,7 @@ impl View {
             return Ok(());
         }
         self.wake_messages(shared)?;
-        self.wake_slots(shared)?;
+        self.wake_marked(shared)?;
         // ORDER: the version was taken before what was looked at: a commit during the look is seen again by the next one, and a
         // look that failed is made again.
         self.version = version;
@@ -177,27 +177,40 @@ impl View {
         Ok(())
     }
 
-    fn wake_slots(&mut self, shared: &Shared) -> Result<()> {
+    fn wake_marked(&mut self, shared: &Shared) -> Result<()> {
         let topics = shared.hub.topics();
-        self.changes.retain(|topic, _| topics.contains(topic));
-        for topic in &topics {
-            let Topic::Slots(path) = topic else { continue };
-            let changes = changes(&self.connection, path)?;
-            if self.changes.insert(topic.clone(), changes).is_some_and(|before| before != changes) {
-                shared.hub.wake(topic);
+        self.marks.retain(|topic, _| topics.contains(topic));
+        for topic in topics {
+            let Some(now) = mark(&self.connection, &topic)? else { continue };
+            if self.marks.insert(topic.clone(), now).is_some_and(|before| concerns(&topic, before, now)) {
+                shared.hub.wake(&topic);
             }
         }
         Ok(())
     }
 }
 
-/// The `changes` of a consumer; one that is gone differs from every one that was there.
-fn changes(connection: &Connection, path: &ConsumerPath) -> Result<i64> {
-    connection
-        .prepare_cached(include_str!("../sql/consumer/changes.sql"))
-        .and_then(|mut statement| {
-            statement.query_row([path.queue.as_str(), path.consumer.as_str()], |row| row.get(0)).optional()
-        })
-        .map(|found| found.unwrap_or(-1))
-        .map_err(driver_error)
+/// A number that differs once something happened to a topic; none where the log tells.
+fn mark(connection: &Connection, topic: &Topic) -> Result<Option<i64>> {
+    // What is gone differs from everything that was there.
+    const GONE: i64 = -2;
+    let found = match topic {
+        Topic::Messages(_) => return Ok(None),
+        Topic::Slots(path) => {
+            connection.prepare_cached(include_str!("../sql/consumer/changes.sql")).and_then(|mut statement| {
+                statement.query_row([path.queue.as_str(), path.consumer.as_str()], |row| row.get(0)).optional()
+            })
+        }
+        Topic::Lease(name) => connection
+            .prepare_cached(include_str!("../sql/lease/mark.sql"))
+            .and_then(|mut statement| statement.query_row([name.as_str()], |row| row.get(0)).optional()),
+    };
+    found.map(|mark| Some(mark.unwrap_or(GONE))).map_err(driver_error)
+}
+
+/// Whether a sleeper wants to hear of a change. That a free lease was acquired is nothing to wait for.
+fn concerns(topic: &Topic, before: i64, now: i64) -> bool {
+    let is_held = |mark: i64| mark % 2 != 0;
+    let acquired = matches!(topic, Topic::Lease(_)) && !is_held(before) && is_held(now);
+    before != now && !acquired
 }

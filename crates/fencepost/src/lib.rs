@@ -41,3 +41,8 @@ pub use open::{DEFAULT_URL, Open, Store, open};
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../../../README.md")]
 pub struct Readme;
+
+/// The guide's examples, compiled and run as they stand there.
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../../../docs/guide/leases.md")]
+pub struct LeasesGuide;

@@ -10,13 +10,14 @@ pub struct Guard {
     pub text: &'static str,
     /// ... and what stands there instead.
     pub instead: &'static str,
-    /// The engines, by crate, in each of which every test of `red` must go red.
+    /// The engines, or the loops over them, by crate, in each of which every test of `red` must go red.
     pub engines: &'static [&'static str],
     pub red: &'static [&'static str],
 }
 
 const MEM: &str = "fencepost-mem";
 const SQLITE: &str = "fencepost-sqlite";
+const RUNTIME: &str = "fencepost-runtime";
 
 const SLOT_STEP: &str = "crates/fencepost-core/src/slot/step.rs";
 const SLOT_TABLE: &str = "crates/fencepost-core/src/slot/table.rs";
@@ -98,6 +99,45 @@ pub const GUARDS: &[Guard] = &[
         instead: "(Event::GuardNotOwn,      [Guarded,      Guarded,      Guarded]),",
         engines: &[MEM, SQLITE],
         red: &["operators::a_guarded_transaction_commits_only_under_the_holder"],
+    },
+    Guard {
+        name: "mem-lease-wake",
+        without: "a lease that becomes free wakes nobody",
+        file: "crates/fencepost-mem/src/lease.rs",
+        text: "self.wake(Topic::Lease(name.clone()));",
+        instead: "",
+        engines: &[MEM],
+        red: &["wakes::a_release_wakes_who_waits_for_the_lease"],
+    },
+    Guard {
+        name: "sqlite-lease-wake",
+        without: "a lease that becomes free in one process wakes nobody in another",
+        file: "crates/fencepost-sqlite/src/watch.rs",
+        text: "before != now && !acquired",
+        instead: "before != now && !acquired && !matches!(topic, Topic::Lease(_))",
+        engines: &[SQLITE],
+        red: &["wakes::a_release_elsewhere_wakes_who_waits_for_the_lease"],
+    },
+    Guard {
+        name: "lease-waiter-asks",
+        without: "a waiter that has slept believes what it was told before",
+        file: "crates/fencepost-runtime/src/waiting.rs",
+        text: "() = sleep(pause.min(left)) => {}",
+        instead: "() = sleep(pause.min(left)) => return answer,",
+        engines: &[RUNTIME],
+        red: &[
+            "waiting::a_waiter_gets_the_lease_when_it_expires",
+            "waiting::a_lease_that_expires_with_the_wait_is_granted",
+        ],
+    },
+    Guard {
+        name: "lease-loss-reason",
+        without: "a renewal that answers lost is not told as the reason",
+        file: "crates/fencepost-runtime/src/loss.rs",
+        text: "let _ = self.told.set(reason);",
+        instead: "let _ = reason;",
+        engines: &[RUNTIME],
+        red: &["campaigns::a_term_that_was_taken_says_so", "campaigns::a_term_that_is_resigned_or_dropped_says_so"],
     },
     Guard {
         name: "force-epoch",

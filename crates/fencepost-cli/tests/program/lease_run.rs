@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStderr, ChildStdout, Stdio};
+use std::time::Duration;
 
 use fencepost::{Clock, HostClock};
 use rustix::process::{Pid, Signal, kill_process};
@@ -236,6 +237,40 @@ fn wait_gets_it_when_the_first_has_ended_or_says_that_it_did_not() {
     assert_eq!(first.end().status, 0);
     assert_eq!(second.line(), "mine");
     assert_eq!(second.ended().status, 0);
+}
+
+/// B05: whoever waits gets the lease of a process that was killed, when the lease has expired and not before.
+#[test]
+fn wait_gets_it_when_the_first_was_killed() {
+    let place = store();
+    let mut first = Running::start(&place, &["x", "--ttl", "1s", "--holder", "first", "--", "sh", "-c", UNTIL_TOLD]);
+    assert_eq!(first.line(), "running");
+    let mut second = Running::start(&place, &["x", "--wait", "1h", "--", "echo", "mine"]);
+    second.stderr.read_line(&mut String::new()).unwrap();
+    first.child.kill().unwrap();
+    first.child.wait().unwrap();
+    let killed = HostClock.boot();
+    let held = lease(&place, "x");
+    assert_eq!(second.line(), "mine");
+    let waited = HostClock.boot().since(killed);
+    assert!(waited < Duration::from_secs(3), "{waited:?} after a ttl of 1 s");
+    assert_eq!(second.ended().status, 0);
+    assert_eq!(held["holder"], "first", "it was held until it expired");
+    assert!(lease(&place, "x")["last_epoch"].as_i64() > held["epoch"].as_i64());
+}
+
+/// It would be held for an hour, and the waiter asks again every few seconds: that it comes at once is the wake-up's doing.
+#[test]
+fn wait_gets_it_when_it_is_taken_by_force() {
+    let place = store();
+    let mut first = Running::start(&place, &["x", "--ttl", "1h", "--", "sh", "-c", UNTIL_TOLD]);
+    assert_eq!(first.line(), "running");
+    let mut second = Running::start(&place, &["x", "--wait", "1h", "--", "echo", "mine"]);
+    second.stderr.read_line(&mut String::new()).unwrap();
+    assert_eq!(place.run(&["lease", "release", "x", "--reason", "it hangs"]).status, 0);
+    assert_eq!(second.line(), "mine");
+    assert_eq!(second.ended().status, 0);
+    assert_eq!(first.end().status, 121);
 }
 
 #[test]

@@ -25,7 +25,7 @@ pub async fn a49_a_delayed_message_gets_its_place_when_it_is_due(h: &dyn Harness
     let sent_at = stage.store.now().await.unwrap();
     let due_at = sent_at + Duration::from_secs(60);
     let token = stage.claim("w1", 0, 600).await.token;
-    assert_eq!(stage.store.next_due(&stage.path, token.slot).await.unwrap(), Some(due_at));
+    assert_eq!(stage.due_at(token.slot).await, Some(due_at));
     stage.pass(Duration::from_micros(59_999_999));
     assert_eq!(writes_nothing(h, "maintenance before it is due", stage.maintain()).await, 0);
     stage.pass(Duration::from_micros(1));
@@ -111,7 +111,7 @@ pub async fn b24_a_delayed_message_wakes_who_waits(h: &dyn Harness) {
     put_later(&stage, 30).await;
     let token = stage.claim("w1", 1, 600).await.token;
     let due_at = stage.store.now().await.unwrap() + Duration::from_secs(30);
-    let told = stage.store.next_due(&stage.path, token.slot).await.unwrap();
+    let told = stage.due_at(token.slot).await;
     assert_eq!(told, Some(due_at), "which slot it is for shows when it is due");
     let mut sleeper = stage.store.wakes(&Topic::Messages(stage.queue().clone()));
     stage.pass_seconds(30);

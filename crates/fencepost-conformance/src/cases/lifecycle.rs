@@ -78,6 +78,7 @@ async fn other_calls(store: &dyn Store, path: &ConsumerPath, epoch: Epoch) -> Ve
         ("acquire_lease", store.acquire_lease(&acquire).await.err()),
         ("renew_lease", store.renew_lease(&token, None).await.err()),
         ("release_lease", store.release_lease(&token).await.err()),
+        ("lease", store.lease(&token.name).await.err()),
         ("lease_status", store.lease_status().await.err()),
         ("force_release_lease", store.force_release_lease(&token.name, &reason()).await.err()),
         ("lease_history", store.lease_history(&token.name).await.err()),
@@ -161,7 +162,7 @@ pub async fn a_closed_store_answers_every_call_so(h: &dyn Harness) {
     answers.extend(calls_on_a_consumer(store, &stage.path).await);
     answers.extend(calls_on_a_slot(store, &grant.token).await);
     answers.extend(other_calls(store, &stage.path, grant.token.epoch).await);
-    assert_eq!(answers.len(), 48);
+    assert_eq!(answers.len(), 49);
     all_refused(answers, Kind::Unavailable, "store_closed", &[]);
     assert!(!store.info().engine.is_empty(), "what a store says of itself needs no storage");
 }

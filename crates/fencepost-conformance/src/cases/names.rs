@@ -147,6 +147,7 @@ pub async fn b20_long_and_unicode_names_work_end_to_end(h: &dyn Harness) {
             panic!("`{name}` is held")
         };
         let status = store.lease_status().await.unwrap().into_iter().find(|status| status.name == lease).unwrap();
+        assert_eq!(store.lease(&lease).await.unwrap().as_ref(), Some(&status));
         assert_eq!(status.state.holding.unwrap().holder, holder);
         assert_eq!(store.release_lease(&token).await.unwrap(), Release::Released);
     }

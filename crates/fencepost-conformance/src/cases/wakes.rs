@@ -1,7 +1,9 @@
 //! Wake-ups: a hint comes after every commit that may concern a sleeper, and after nothing else. It may come twice, so who has to
 //! stay asleep is a sleeper that was registered after the last such commit.
 
-use fencepost_core::{Closed, Release, Topic};
+use std::sync::Arc;
+
+use fencepost_core::{AcquireLease, Acquired, Closed, HolderName, LeaseName, LeaseToken, Reason, Release, Store, Topic};
 
 use crate::stage::{Stage, TakenOver, asleep, nonce, path, text, woken};
 use crate::{End, Harness, Step};
@@ -107,4 +109,51 @@ pub async fn closing_tells_every_sleeper(h: &dyn Harness) {
     stage.store.close().await;
     assert_eq!(early.woken().await, Err(Closed));
     assert_eq!(stage.store.wakes(&topic).woken().await, Err(Closed));
+}
+
+async fn acquire(store: &Arc<dyn Store>, name: &LeaseName) -> LeaseToken {
+    let request = AcquireLease::new(name.clone(), HolderName::new("h").unwrap());
+    match store.acquire_lease(&request).await.unwrap() {
+        Acquired::Granted { token, .. } => token,
+        refused => panic!("it was free: {refused:?}"),
+    }
+}
+
+/// A lease that is given back or taken by force wakes who waits for it, and nobody else; an acquire and a renewal wake nobody.
+pub async fn a_release_wakes_who_waits_for_the_lease(h: &dyn Harness) {
+    let store = h.store();
+    let [name, other] = ["nightly", "other"].map(|name| LeaseName::new(name).unwrap());
+    let mut stranger = store.wakes(&Topic::Lease(other));
+    let token = acquire(&store, &name).await;
+    let mut sleeper = store.wakes(&Topic::Lease(name.clone()));
+    store.renew_lease(&token, None).await.unwrap();
+    assert!(asleep(&mut sleeper), "nothing became free");
+    assert_eq!(store.release_lease(&token).await.unwrap(), Release::Released);
+    woken(&mut sleeper).await;
+
+    drop(sleeper);
+    let mut sleeper = store.wakes(&Topic::Lease(name.clone()));
+    assert_eq!(store.release_lease(&token).await.unwrap(), Release::NotHeld);
+    acquire(&store, &name).await;
+    assert!(asleep(&mut sleeper), "nothing became free");
+    store.force_release_lease(&name, &Reason::new("the host is gone").unwrap()).await.unwrap();
+    woken(&mut sleeper).await;
+    assert!(asleep(&mut stranger));
+}
+
+/// A release and a release by force through another handle wake as well, also right after the acquire.
+pub async fn a_release_elsewhere_wakes_who_waits_for_the_lease(h: &dyn Harness) {
+    let (here, there) = (h.store(), h.another().await);
+    let name = LeaseName::new("nightly").unwrap();
+    let mut sleeper = here.wakes(&Topic::Lease(name.clone()));
+    for _ in 0..10 {
+        let token = acquire(&there, &name).await;
+        assert_eq!(there.release_lease(&token).await.unwrap(), Release::Released);
+        woken(&mut sleeper).await;
+    }
+    acquire(&here, &name).await;
+    drop(sleeper);
+    let mut sleeper = here.wakes(&Topic::Lease(name.clone()));
+    there.force_release_lease(&name, &Reason::new("the host is gone").unwrap()).await.unwrap();
+    woken(&mut sleeper).await;
 }

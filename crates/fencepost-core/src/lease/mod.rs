@@ -79,6 +79,10 @@ pub enum Acquired {
         /// How long until it expires unless renewed.
         expires_in: Duration,
     },
+    /// Somebody's transaction has it locked, so nothing can be said of its holder; ask again after a jittered pause. Engines with
+    /// one writer never answer it: there is no lock on one lease. SQLite answers the error `busy`, within its bound, when another
+    /// process keeps the whole file locked.
+    Contended,
 }
 
 impl LeaseToken {
@@ -129,10 +133,14 @@ pub struct Forced {
 pub trait Leases: Send + Sync {
     /// Acquires a lease that is free or expired, or returns the live one that was granted to the same nonce.
     ///
-    /// A holder's name identifies nothing: a live lease is granted to nobody else, also not to the same name.
+    /// A holder's name identifies nothing: a live lease is granted to nobody else, also not to the same name. It never waits for
+    /// a lock on the lease, see [`Acquired::Contended`]; the runtime's `acquire_within` waits for the lease.
+    ///
+    /// Cancel-safe: a new grant whose caller has gone away before it was answered is given back at once.
     ///
     /// # Errors
-    /// `unavailable`; `unknown_outcome`, which the same nonce resolves.
+    /// `busy` when the store is locked by somebody for longer than its bound; `unavailable`; `unknown_outcome`, which the same
+    /// nonce resolves.
     async fn acquire_lease(&self, request: &AcquireLease) -> Result<Acquired>;
 
     /// Extends a grant by `ttl`, or by the TTL it was acquired with, also after expiry as long as nobody took over.
@@ -159,6 +167,15 @@ pub trait Leases: Send + Sync {
     /// # Errors
     /// `unavailable`.
     async fn lease_history(&self, name: &LeaseName) -> Result<Vec<Forced>>;
+
+    /// How one lease stands; `None` for one that nobody ever acquired, or that was forgotten.
+    ///
+    /// What it says may be over by the time it is read: it is for people and for reports. Whoever wants the lease acquires it,
+    /// and whoever protects a write by it guards the transaction.
+    ///
+    /// # Errors
+    /// `unavailable`.
+    async fn lease(&self, name: &LeaseName) -> Result<Option<LeaseStatus>>;
 
     /// How every lease stands, by name.
     ///

@@ -4,6 +4,8 @@ mod aside;
 mod step;
 mod table;
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 
 use crate::{
@@ -208,12 +210,12 @@ pub trait Slots: Send + Sync {
         reason: &FailureText,
     ) -> Result<()>;
 
-    /// When the next message becomes due that is not: a delayed one of the queue, or one of the slot's that comes again. An instant
-    /// that has passed means now. Without one, only what is sent brings messages.
+    /// In how long the next message becomes due that is not: a delayed one of the queue, or one of the slot's that comes again. Zero
+    /// means that one is due. Without any, only what is sent brings messages.
     ///
     /// # Errors
     /// `not_found`; `unavailable`.
-    async fn next_due(&self, path: &ConsumerPath, slot: SlotIndex) -> Result<Option<Timestamp>>;
+    async fn next_due(&self, path: &ConsumerPath, slot: SlotIndex) -> Result<Option<Duration>>;
 
     /// Acks the open batch and receives the next one, in one call and one commit.
     ///

@@ -1,9 +1,13 @@
-//! Tests of workers and kept leases over the model engine: sharing, stopping, losing, failing, and leaving nothing behind.
+//! Tests of workers, kept leases and terms over the model engine: sharing, waiting, stopping, losing, failing, and leaving nothing
+//! behind.
 //!
 //! Nearly all of them live in virtual time, which passes when nothing else is to be done. Deadlines are watched by a thread in real
 //! time, so the few tests about those wait for real.
 
+mod campaigns;
 mod deadlines;
+mod dispositions;
+mod dropped;
 mod failing;
 mod leases;
 mod leaving;
@@ -12,3 +16,4 @@ mod shares;
 mod spy;
 mod stage;
 mod stopping;
+mod waiting;

@@ -1,15 +1,18 @@
 //! The model engine, overheard: counts calls, lets them hang, fail or panic when told, and keeps the sleepers where a test sees them.
 
+use std::pin::pin;
 use std::sync::Mutex;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use fencepost_core::{
     AckReceived, AcquireLease, Acquired, Batch, BatchId, BatchSize, ClaimSlot, ConsumerPath, ConsumerStatus, Consumers,
-    CreateConsumer, Created, Dropped, Epoch, Error, Forced, Heartbeat, LeaseName, LeaseStatus, LeaseToken, Leases,
-    MemberStatus, Members, MessageId, NewMessage, Nonce, Partitions, Pulse, QueueName, QueueStatus, Queues, Reason,
-    Release, Renewal, Result, SlotGrant, SlotIndex, SlotStatus, SlotToken, Slots, Store, StoreInfo, Timestamp, Topic,
-    Ttl, WakeHub, WakeReceiver, Wakeups,
+    CreateConsumer, Created, DeadLetter, DeadLetters, Delay, Dropped, Epoch, Error, Failure, FailureText, Forced,
+    Heartbeat, IdempotencyKey, LeaseName, LeaseStatus, LeaseToken, Leases, MemberStatus, Members, MessageId, Nacked,
+    NewMessage, Nonce, OnceTtl, Page, Partitions, Pulse, QueueName, QueueStatus, Queues, Readers, Reason, Release,
+    Renewal, Result, Retention, SentOnce, SlotGrant, SlotIndex, SlotStatus, SlotToken, Slots, Start, Store, StoreInfo,
+    Timestamp, Topic, Ttl, WakeHub, WakeReceiver, Wakeups,
 };
 use fencepost_mem::MemStore;
 use tokio::sync::watch;
@@ -25,6 +28,8 @@ pub enum Hangs {
     AnswersOfReleases,
     /// Renewals take that long.
     RenewalsFor(Duration),
+    /// Every call takes that long.
+    EverythingFor(Duration),
 }
 
 pub struct Spy {
@@ -34,6 +39,10 @@ pub struct Spy {
     panics: Mutex<Option<&'static str>>,
     /// The answer of the next acquire of a lease, in place of the true one.
     pub instead_of_acquired: Mutex<Option<Error>>,
+    /// So many acquires of a lease meet somebody's lock.
+    pub contended: Mutex<usize>,
+    /// What is given back while the next sleeper is about to register.
+    pub released_before_sleep: Mutex<Option<LeaseToken>>,
     /// Who sleeps. Nobody is woken by it: workers poll.
     pub sleepers: WakeHub,
 }
@@ -46,6 +55,8 @@ impl Spy {
             calls: Mutex::default(),
             panics: Mutex::default(),
             instead_of_acquired: Mutex::default(),
+            contended: Mutex::default(),
+            released_before_sleep: Mutex::default(),
             sleepers: WakeHub::default(),
         }
     }
@@ -71,13 +82,16 @@ impl Spy {
         let renews = matches!(name, "heartbeat" | "renew_slot" | "renew_lease");
         let mut hangs = self.hangs.subscribe();
         let slow = *hangs.borrow();
-        if let Hangs::RenewalsFor(time) = slow
-            && renews
-        {
-            tokio::time::sleep(time).await; // TIME: virtual time, nothing is waited for
+        let takes = match slow {
+            Hangs::RenewalsFor(time) if renews => time,
+            Hangs::EverythingFor(time) => time,
+            _ => Duration::ZERO,
+        };
+        if !takes.is_zero() {
+            tokio::time::sleep(takes).await; // TIME: virtual time, nothing is waited for
         }
         let free = |hangs: &Hangs| match hangs {
-            Hangs::Nothing | Hangs::RenewalsFor(_) | Hangs::AnswersOfReleases => true,
+            Hangs::Nothing | Hangs::RenewalsFor(_) | Hangs::EverythingFor(_) | Hangs::AnswersOfReleases => true,
             Hangs::Maintenance => name != "maintain",
             Hangs::Renewals => !renews,
             Hangs::Everything => false,
@@ -95,6 +109,11 @@ impl Spy {
 impl Leases for Spy {
     async fn acquire_lease(&self, request: &AcquireLease) -> Result<Acquired> {
         self.call("acquire_lease").await;
+        let contended = *self.contended.lock().unwrap();
+        if contended > 0 {
+            *self.contended.lock().unwrap() = contended - 1;
+            return Ok(Acquired::Contended);
+        }
         let answer = self.store.acquire_lease(request).await;
         self.instead_of_acquired.lock().unwrap().take().map_or(answer, Err)
     }
@@ -115,6 +134,10 @@ impl Leases for Spy {
 
     async fn lease_history(&self, name: &LeaseName) -> Result<Vec<Forced>> {
         self.store.lease_history(name).await
+    }
+
+    async fn lease(&self, name: &LeaseName) -> Result<Option<LeaseStatus>> {
+        self.store.lease(name).await
     }
 
     async fn lease_status(&self) -> Result<Vec<LeaseStatus>> {
@@ -138,6 +161,28 @@ impl Queues for Spy {
 
     async fn send_batch(&self, queue: &QueueName, messages: Vec<NewMessage>) -> Result<Vec<MessageId>> {
         self.store.send_batch(queue, messages).await
+    }
+
+    async fn send_once(
+        &self,
+        queue: &QueueName,
+        message: NewMessage,
+        key: &IdempotencyKey,
+        ttl: OnceTtl,
+    ) -> Result<SentOnce> {
+        self.store.send_once(queue, message, key, ttl).await
+    }
+
+    async fn pause_queue(&self, queue: &QueueName) -> Result<bool> {
+        self.store.pause_queue(queue).await
+    }
+
+    async fn resume_queue(&self, queue: &QueueName) -> Result<bool> {
+        self.store.resume_queue(queue).await
+    }
+
+    async fn set_retention(&self, queue: &QueueName, retention: Retention) -> Result<()> {
+        self.store.set_retention(queue, retention).await
     }
 
     async fn queue_status(&self) -> Result<Vec<QueueStatus>> {
@@ -186,6 +231,42 @@ impl Slots for Spy {
         self.store.ack(token, batch).await
     }
 
+    async fn ack_through(&self, token: &SlotToken, batch: BatchId, message: MessageId) -> Result<u32> {
+        self.store.ack_through(token, batch, message).await
+    }
+
+    async fn nack(&self, token: &SlotToken, batch: BatchId, message: MessageId, failure: &Failure) -> Result<Nacked> {
+        self.call("nack").await;
+        self.store.nack(token, batch, message, failure).await
+    }
+
+    async fn snooze(
+        &self,
+        token: &SlotToken,
+        batch: BatchId,
+        message: MessageId,
+        retry_after: Delay,
+    ) -> Result<Vec<MessageId>> {
+        self.call("snooze").await;
+        self.store.snooze(token, batch, message, retry_after).await
+    }
+
+    async fn dead_letter(
+        &self,
+        token: &SlotToken,
+        batch: BatchId,
+        message: MessageId,
+        reason: &FailureText,
+    ) -> Result<()> {
+        self.call("dead_letter").await;
+        self.store.dead_letter(token, batch, message, reason).await
+    }
+
+    async fn next_due(&self, path: &ConsumerPath, slot: SlotIndex) -> Result<Option<Duration>> {
+        self.call("next_due").await;
+        self.store.next_due(path, slot).await
+    }
+
     async fn ack_receive(&self, token: &SlotToken, batch: BatchId, max: BatchSize) -> Result<AckReceived> {
         self.call("ack_receive").await;
         self.store.ack_receive(token, batch, max).await
@@ -220,6 +301,37 @@ impl Slots for Spy {
 }
 
 #[async_trait]
+impl DeadLetters for Spy {
+    async fn dead_letters(
+        &self,
+        path: &ConsumerPath,
+        after: Option<MessageId>,
+        max: BatchSize,
+    ) -> Result<Vec<DeadLetter>> {
+        DeadLetters::dead_letters(&self.store, path, after, max).await
+    }
+
+    async fn dead_counts(&self, queue: Option<&QueueName>) -> Result<Vec<(ConsumerPath, u64)>> {
+        DeadLetters::dead_counts(&self.store, queue).await
+    }
+
+    async fn replay_dead_letters(&self, path: &ConsumerPath, ids: Option<&[MessageId]>) -> Result<u64> {
+        self.store.replay_dead_letters(path, ids).await
+    }
+
+    async fn purge_dead_letters(&self, path: &ConsumerPath, ids: Option<&[MessageId]>) -> Result<u64> {
+        self.store.purge_dead_letters(path, ids).await
+    }
+}
+
+#[async_trait]
+impl Readers for Spy {
+    async fn read(&self, queue: &QueueName, from: Start, max: BatchSize) -> Result<Page> {
+        Readers::read(&self.store, queue, from, max).await
+    }
+}
+
+#[async_trait]
 impl Members for Spy {
     async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Pulse> {
         self.call("heartbeat").await;
@@ -239,6 +351,10 @@ impl Members for Spy {
 
 impl Wakeups for Spy {
     fn wakes(&self, topic: &Topic) -> WakeReceiver {
+        if let Some(token) = self.released_before_sleep.lock().unwrap().take() {
+            let released = pin!(self.store.release_lease(&token)).poll(&mut Context::from_waker(Waker::noop()));
+            assert!(released.is_ready(), "the model does everything at once");
+        }
         self.sleepers.receiver(topic)
     }
 }

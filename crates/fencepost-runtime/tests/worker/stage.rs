@@ -40,6 +40,11 @@ impl Clock for Virtual {
     }
 }
 
+/// A clock that shows the runtime's virtual time.
+pub fn virtual_clock() -> Arc<dyn Clock> {
+    Arc::new(Virtual(tokio::time::Instant::now()))
+}
+
 /// Lets virtual time pass: everything that is to happen by then happens first.
 pub async fn pass(time: Duration) {
     tokio::time::sleep(time).await; // TIME: virtual time, nothing is waited for
@@ -54,7 +59,7 @@ pub struct Stage {
 impl Stage {
     /// In virtual time.
     pub async fn new(slots: i64) -> Self {
-        Self::over(Arc::new(Virtual(tokio::time::Instant::now())), slots).await
+        Self::over(virtual_clock(), slots).await
     }
 
     /// In real time.
@@ -213,6 +218,7 @@ impl Observer for Diary {
                     GrantOrigin::Fresh => "fresh",
                     GrantOrigin::TakeOver { .. } => "taken over",
                     GrantOrigin::Inherited => "inherited",
+                    GrantOrigin::Convicted { .. } => "taken over, one message dead",
                     GrantOrigin::Stored => "stored",
                 };
                 let crashes = batch.map(|batch| format!(" crashes {}", batch.crashes)).unwrap_or_default();

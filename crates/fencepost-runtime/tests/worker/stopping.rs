@@ -22,7 +22,7 @@ async fn a_clean_stop_finishes_the_batch_in_hand_and_gives_everything_back() {
     first.answer.send(Ok(Done::Ack)).unwrap();
     second.answer.send(Ok(Done::Ack)).unwrap();
     let (diary, report) = (worker.diary.clone(), worker.stop().await);
-    assert_eq!(report, Report { batches: 2, messages: 2, lost: 0 });
+    assert_eq!(report, Report { batches: 2, messages: 2, failed: 0, lost: 0 });
     assert!(shown.recv().await.is_none(), "nothing more was begun");
     assert_eq!((diary.count("acked"), diary.count("released"), diary.count("abandoned")), (2, 2, 0));
 
@@ -238,5 +238,5 @@ async fn a_dropped_consumer_is_a_loss() {
     shown.answer.send(Ok(Done::Ack)).unwrap();
     worker.diary.tells("lost by not_found").await;
     let report = tokio::time::timeout(PATIENCE, worker.stop()).await.unwrap();
-    assert_eq!(report, Report { batches: 0, messages: 0, lost: 1 });
+    assert_eq!(report, Report { batches: 0, messages: 0, failed: 0, lost: 1 });
 }

@@ -3,14 +3,15 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use fencepost_core::{
-    AcquireLease, Acquired, ClaimSlot, Error, HolderName, Kind, LeaseName, Leases, Queues, Release, Renewal, Slots,
-    Store, WorkerName,
+    AcquireLease, Acquired, BatchSize, ClaimSlot, Error, HolderName, Kind, LeaseName, Leases, Queues, Release, Renewal,
+    SlotToken, Slots, Store, WorkerName,
 };
 use fencepost_sqlite::rusqlite::{Connection, TransactionBehavior};
 use fencepost_sqlite::{SqliteOptions, SqliteStore};
+use sha2::{Digest, Sha256};
 
 use crate::place::{
     Place, billing, bytes, claim, copy, index, orders, refused, rows, run, stage, status, text, texts, ttl,
@@ -81,7 +82,12 @@ fn forty_first_opens_at_once_all_succeed() {
         let count = |table: &str| -> i64 {
             place.connect().query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
         };
-        assert_eq!((count("fencepost_schema"), count("fencepost_store")), (2, 1), "a row a migration, one store");
+        let migrations = MIGRATIONS.len() as i64;
+        assert_eq!(
+            (count("fencepost_schema"), count("fencepost_store")),
+            (migrations, 1),
+            "a row a migration, one store"
+        );
     });
 }
 
@@ -130,28 +136,78 @@ fn a_store_of_a_newer_version_is_refused() {
     });
 }
 
-/// A store of the first schema version is upgraded when asked, with everything in it; otherwise it is refused and left alone.
+/// Every migration, as it landed.
+const MIGRATIONS: [&str; 3] = [
+    include_str!("../../sql/migrations/0001_initial.sql"),
+    include_str!("../../sql/migrations/0002_operators.sql"),
+    include_str!("../../sql/migrations/0003_failures.sql"),
+];
+
+/// Puts a store of an older version into the place of a current one: the same file, so that its identity stays.
+fn make_older(place: &Place, version: usize) {
+    let file = place.connect();
+    let identity: (String, i64, i64) = file
+        .query_row("SELECT incarnation, device, inode FROM fencepost_store", [], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })
+        .unwrap();
+    file.pragma_update(None, "foreign_keys", false).unwrap();
+    let mut tables =
+        file.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'fencepost%'").unwrap();
+    let tables: Vec<String> = tables.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    tables.iter().for_each(|table| file.execute_batch(&format!("DROP TABLE {table}")).unwrap());
+    for (index, sql) in MIGRATIONS.iter().enumerate().take(version) {
+        file.execute_batch(sql).unwrap();
+        let checksum: String = Sha256::digest(sql).iter().map(|byte| format!("{byte:02x}")).collect();
+        file.execute("INSERT INTO fencepost_schema VALUES (?1, 'then', ?2, 0)", (index + 1, checksum)).unwrap();
+    }
+    let (incarnation, device, inode) = identity;
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_micros() as i64;
+    file.execute(
+        "INSERT INTO fencepost_store VALUES (1, ?1, ?2, ?3, ?4, 3, ?4, 0, 0)",
+        (incarnation, device, inode, now),
+    )
+    .unwrap();
+    // A queue of two messages, the first of which is in an open batch of a live owner.
+    let insert = format!(
+        "INSERT INTO fencepost_queue (id, name, partitions) VALUES (1, 'orders', 1);
+         INSERT INTO fencepost_consumer (id, queue_id, name, slots) VALUES (1, 1, 'billing', 1);
+         INSERT INTO fencepost_message (position, queue_id, partition, kind, payload, created_at)
+         VALUES (2, 1, 0, 'default', CAST('first' AS BLOB), {now}), (3, 1, 0, 'default', CAST('second' AS BLOB), {now});
+         INSERT INTO fencepost_slot (consumer_id, slot, cursor, epoch, worker, ttl, expires_at, batch, batch_through,
+                                     batch_size, deliveries, crashes)
+         VALUES (1, 0, 0, {now}, 'w1', 60000000, {now} + 60000000, 1, 2, 1, 1, 0);"
+    );
+    file.execute_batch(&insert).unwrap();
+}
+
+/// A store of every earlier version is upgraded with its data: owners go on where they were.
 #[test]
 fn an_older_store_is_upgraded_with_its_data_only_when_asked() {
     run(async {
-        let place = Place::new();
-        let store = place.stage().await;
-        store.send(&orders(), text("kept")).await.unwrap();
-        let grant = claim(&store, "w1", 0, Duration::from_secs(60)).await;
-        store.close().await;
-        let older =
-            "DROP TABLE fencepost_forced; DROP TABLE fencepost_dropped; DELETE FROM fencepost_schema WHERE version > 1";
-        place.connect().execute_batch(older).unwrap();
+        for version in 1..MIGRATIONS.len() {
+            let place = Place::new();
+            place.stage().await.close().await;
+            make_older(&place, version);
 
-        let before = bytes(&place.file());
-        let error = failure(&place.file(), false).await;
-        assert_eq!((error.kind(), error.code(), error.fact("version")), (Kind::Schema, "schema_older", Some("1")));
-        assert!(bytes(&place.file()) == before);
+            let before = bytes(&place.file());
+            let error = failure(&place.file(), false).await;
+            let found = version.to_string();
+            assert_eq!((error.kind(), error.code()), (Kind::Schema, "schema_older"));
+            assert_eq!(error.fact("version"), Some(found.as_str()));
+            assert!(bytes(&place.file()) == before);
 
-        let store = place.open().await;
-        assert_eq!(texts(&store).await, ["kept"]);
-        assert_eq!(store.renew_slot(&grant.token).await.unwrap(), Renewal::Held);
-        store.drop_queue(&orders(), true).await.unwrap();
+            let store = place.open().await;
+            let status = store.slot_status(None).await.unwrap().remove(0);
+            let token = SlotToken { path: status.path, slot: status.slot, epoch: status.state.epoch.unwrap() };
+            let batch = store.receive(&token, BatchSize::default()).await.unwrap().unwrap();
+            assert_eq!((batch.id.get(), batch.messages.len()), (1, 1), "the open batch stays as it was");
+            assert_eq!(batch.messages[0].payload, b"first");
+            assert_eq!(store.ack(&token, batch.id).await.unwrap(), 1);
+            let batch = store.receive(&token, BatchSize::default()).await.unwrap().unwrap();
+            assert_eq!(batch.messages[0].payload, b"second");
+            store.drop_queue(&token.path.queue, true).await.unwrap();
+        }
     });
 }
 
@@ -254,7 +310,7 @@ fn a_damaged_store_is_corrupt_and_never_a_panic() {
     run(async {
         let place = Place::new();
         let store = place.stage().await;
-        let messages = (0..200).map(|n| text(n.to_string().repeat(20))).collect();
+        let messages = (0..600).map(|n| text(n.to_string().repeat(20))).collect();
         store.send_batch(&orders(), messages).await.unwrap();
         claim(&store, "w1", 0, Duration::from_secs(60)).await;
         store.close().await;

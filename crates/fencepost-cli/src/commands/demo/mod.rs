@@ -93,7 +93,8 @@ async fn only_one(store: &Store) -> Result<KeptLease> {
     let request = AcquireLease::new(LeaseName::new("fencepost-demo")?, holder).ttl(Ttl::new(Duration::from_secs(5))?);
     KeptLease::acquire(store.contract(), &request).await?.map_err(|held| {
         let Acquired::Held { holder, expires_in, .. } = held else {
-            return Error::new(Kind::Internal, "cannot tell who runs the demo");
+            return Error::new(Kind::Conflict, "cannot run the demo: somebody else starts it just now")
+                .hinted("wait for it to end, or use another store");
         };
         Error::new(Kind::Conflict, format!("cannot run the demo: it runs already in this store, by `{holder}`"))
             .with("holder", &holder)

@@ -55,7 +55,7 @@ const fn state_name(phase: Phase) -> &'static str {
 /// # Errors
 /// `not_found` when nobody ever acquired it.
 async fn find(store: &Store, name: &LeaseName) -> Result<LeaseStatus> {
-    store.lease_status().await?.into_iter().find(|status| status.name == *name).ok_or_else(|| {
+    store.lease(name).await?.ok_or_else(|| {
         Error::new(Kind::NotFound, format!("cannot find the lease `{name}`"))
             .with("lease", name)
             .hinted("`fencepost lease list` shows the leases there are; acquiring one makes it")

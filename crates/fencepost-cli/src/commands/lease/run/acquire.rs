@@ -1,10 +1,7 @@
-//! Getting the lease: at once, or by asking again until a bound.
-
-use std::hash::{BuildHasher, RandomState};
-use std::time::Duration;
+//! Getting the lease, or knowing why not: at once, or within the time that the plan allows.
 
 use fencepost::runtime::KeptLease;
-use fencepost::{Acquired, Clock, Deadline, Error, HostClock, Kind, Result, Store};
+use fencepost::{Acquired, Error, Kind, Result, Store};
 use rustix::process::Signal;
 
 use super::plan::Plan;
@@ -12,97 +9,80 @@ use super::signals::Signals;
 use crate::printer::Printer;
 use crate::text;
 
-/// How long a waiter sleeps between two attempts, on average.
-const PAUSE: Duration = Duration::from_millis(100);
-
-/// A lease, kept from now on.
-#[derive(Debug)]
-pub struct Granted {
-    /// The lease.
-    pub lease: KeptLease,
-    /// Until when it may be believed in if it is never renewed.
-    pub deadline: Deadline,
-}
-
 /// What came of it.
 #[derive(Debug)]
 pub enum Acquisition {
-    /// The lease is ours.
-    Granted(Granted),
+    /// The lease is ours, kept from now on.
+    Granted(KeptLease),
     /// A signal came first.
     Stopped(Signal),
 }
 
-/// Acquires the lease, asking again while somebody holds it and the plan's wait is not over.
+/// Acquires the lease, and waits for it while somebody holds it and the plan's time is not over.
 ///
 /// # Errors
 /// `busy`, with code `lease_held` and the holder, when somebody holds it; `unavailable`; `unknown_outcome`.
 pub async fn acquire(store: &Store, plan: &Plan, signals: &mut Signals, printer: &Printer) -> Result<Acquisition> {
-    let begun = HostClock.boot();
-    let mut told = false;
-    loop {
-        // ORDER: the deadline is anchored before the request is sent.
-        let sent = HostClock.boot();
-        let refusal = match KeptLease::acquire(store.contract(), &plan.request).await {
-            Ok(Ok(lease)) => {
-                let ttl = plan.request.ttl;
-                return Ok(Acquisition::Granted(Granted {
-                    lease,
-                    deadline: Deadline::of_request(sent, ttl, ttl.get() / 10),
-                }));
-            }
-            Ok(Err(held)) => refused(plan, &held),
-            Err(error) if error.kind() == Kind::Busy => error,
-            Err(error) => return Err(error),
-        };
-        let left = plan.wait.saturating_sub(HostClock.boot().since(begun));
-        if left.is_zero() {
-            return Err(refusal);
-        }
-        if !told && let Some(holder) = refusal.fact("holder") {
-            printer.note(&format!("waiting for the lease `{}`, which `{holder}` holds", plan.request.name));
-            told = true;
-        }
-        // RACE: a signal is looked for between attempts only, so that no grant is left behind by one that was cut short.
-        tokio::select! {
-            signal = signals.next() => return Ok(Acquisition::Stopped(signal)),
-            () = tokio::time::sleep(jittered(PAUSE).min(left)) => {}
+    let refused = match KeptLease::acquire(store.contract(), &plan.request).await {
+        Ok(Ok(lease)) => return Ok(Acquisition::Granted(lease)),
+        Ok(Err(refused)) => refusal(plan, &refused),
+        Err(error) if error.kind() == Kind::Busy => error,
+        Err(error) => return Err(error),
+    };
+    if plan.wait.is_zero() {
+        return Err(refused);
+    }
+    if let Some(holder) = refused.fact("holder") {
+        printer.note(&format!("waiting for the lease `{}`, which `{holder}` holds", plan.request.name));
+    }
+    tokio::select! {
+        // A grant that is under way then is given back, or expires when the store is closed before.
+        signal = signals.next() => Ok(Acquisition::Stopped(signal)),
+        answer = KeptLease::acquire_within(store.contract(), &plan.request, plan.wait) => match answer? {
+            Ok(lease) => Ok(Acquisition::Granted(lease)),
+            Err(refused) => Err(refusal(plan, &refused)),
+        },
+    }
+}
+
+fn refusal(plan: &Plan, answer: &Acquired) -> Error {
+    let name = &plan.request.name;
+    let within = if plan.wait.is_zero() { String::new() } else { format!(" within {}", text::duration(plan.wait)) };
+    let wait = if plan.wait.is_zero() { "`--wait 1m` waits for it" } else { "a longer `--wait` may get it" };
+    let refused = |why: &str, code| {
+        Error::new(Kind::Busy, format!("cannot acquire the lease `{name}`{within}: {why}"))
+            .coded(code)
+            .during("acquire_lease")
+            .with("lease", name)
+    };
+    match answer {
+        Acquired::Held { holder, epoch, expires_in, .. } => refused(&format!("`{holder}` holds it"), "lease_held")
+            .with("holder", holder)
+            .with("epoch", epoch)
+            .with("expires_in_ms", expires_in.as_millis())
+            .hinted(format!("it is held for {} more, or longer if it is renewed; {wait}", text::duration(*expires_in))),
+        Acquired::Contended => refused("somebody else is at it just now", "lease_contended").hinted(wait),
+        Acquired::Granted { .. } => {
+            Error::new(Kind::Internal, format!("cannot refuse the lease `{name}`: it is granted"))
         }
     }
 }
 
-fn refused(plan: &Plan, answer: &Acquired) -> Error {
-    let name = &plan.request.name;
-    let Acquired::Held { holder, epoch, expires_in, .. } = answer else {
-        return Error::new(Kind::Internal, format!("cannot tell who holds the lease `{name}`"));
-    };
-    let within = if plan.wait.is_zero() { String::new() } else { format!(" within {}", text::duration(plan.wait)) };
-    let wait = if plan.wait.is_zero() { "`--wait 1m` waits for it" } else { "a longer `--wait` may get it" };
-    Error::new(Kind::Busy, format!("cannot acquire the lease `{name}`{within}: `{holder}` holds it"))
-        .coded("lease_held")
-        .during("acquire_lease")
-        .with("lease", name)
-        .with("holder", holder)
-        .with("epoch", epoch)
-        .with("expires_in_ms", expires_in.as_millis())
-        .hinted(format!("it is held for {} more, or longer if it is renewed; {wait}", text::duration(*expires_in)))
-}
-
-/// Half to one and a half of `pause`, so that waiters do not ask in step.
-fn jittered(pause: Duration) -> Duration {
-    // Each of these hashers has a random seed of its own.
-    let random = RandomState::new().hash_one(()) % 1_000;
-    pause / 2 + pause * u32::try_from(random).unwrap_or(0) / 1_000
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use fencepost::{AcquireLease, HolderName, LeaseName};
 
+    use super::*;
+    use crate::exit::Exit;
+
+    /// Whoever meets somebody's lock is not granted it, as whoever meets a holder, and is told what to do.
     #[test]
-    fn pauses_differ_and_stay_near_their_mean() {
-        let pauses: Vec<_> = (0..100).map(|_| jittered(PAUSE)).collect();
-        assert!(pauses.iter().all(|pause| (PAUSE / 2..PAUSE * 3 / 2).contains(pause)), "{pauses:?}");
-        assert!(pauses.iter().any(|pause| *pause != pauses[0]));
+    fn a_lease_that_is_locked_just_now_is_not_granted() {
+        let request = AcquireLease::new(LeaseName::new("x").unwrap(), HolderName::new("h").unwrap());
+        let plan = Plan { request, wait: std::time::Duration::ZERO, command: Vec::new() };
+        let error = refusal(&plan, &Acquired::Contended);
+        assert_eq!((error.kind(), error.code()), (Kind::Busy, "lease_contended"));
+        assert_eq!(Exit::of_lease_run(error.kind()), Exit::NotGranted);
+        assert!(error.hint().unwrap().contains("--wait") && error.fact("lease") == Some("x"));
     }
 }

@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use fencepost::{Deadline, Error, Kind, LeaseToken, Result};
+use fencepost::{BootInstant, Error, Kind, LeaseToken, Result};
 use rustix::process::{Pid, Signal, getpgrp, kill_process, kill_process_group, test_kill_process_group};
 use tokio::process::Command;
 
@@ -29,7 +29,7 @@ impl Child {
     ///
     /// # Errors
     /// `unavailable` when the system starts no process. That the command itself cannot be run is told by the status 126 or 127.
-    pub fn start(command: &[OsString], token: &LeaseToken, deadline: Deadline) -> Result<Self> {
+    pub fn start(command: &[OsString], token: &LeaseToken, deadline: BootInstant) -> Result<Self> {
         let refuse = |cause| Error::new(Kind::Unavailable, "cannot start a process").caused_by(cause);
         let at_terminal = at_terminal();
         let mut starter = Command::new(tie::program().map_err(refuse)?);
@@ -37,7 +37,7 @@ impl Child {
             .args(tie::arguments(command))
             .env("FENCEPOST_LEASE", token.name.as_str())
             .env("FENCEPOST_EPOCH", token.epoch.to_string())
-            .env("FENCEPOST_DEADLINE", deadline.at().since_boot().as_millis().to_string());
+            .env("FENCEPOST_DEADLINE", deadline.since_boot().as_millis().to_string());
         if !at_terminal {
             starter.process_group(0);
         }

@@ -12,11 +12,11 @@ pub mod tie;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};
 
-use fencepost::runtime::KeptLease;
-use fencepost::{Error, Kind, LeaseToken, Release, Result, Store};
+use fencepost::runtime::{KeptLease, LossReason};
+use fencepost::{Clock, Error, HostClock, Kind, LeaseToken, Release, Result, Store};
 use serde_json::json;
 
-use self::acquire::{Acquisition, Granted};
+use self::acquire::Acquisition;
 use self::child::{Child, exit_number, in_words};
 use self::plan::Plan;
 use self::signals::Signals;
@@ -37,7 +37,7 @@ async fn run_plan(url: &str, args: LeaseRunArgs, printer: &Printer) -> Result<Ex
     let plan = Plan::new(args)?;
     let mut signals = Signals::listen()?;
     open::existing(url, async |store| match acquire::acquire(store, &plan, &mut signals, printer).await? {
-        Acquisition::Granted(granted) => hold(store, &plan, granted, &mut signals, printer).await,
+        Acquisition::Granted(lease) => hold(store, &plan, lease, &mut signals, printer).await,
         Acquisition::Stopped(signal) => {
             printer.note(&format!("stopped by a signal while waiting for the lease `{}`", plan.request.name));
             Ok(ExitCode::from(signals::exit_number(signal)))
@@ -57,18 +57,19 @@ enum Ended {
 async fn hold(
     store: &Store,
     plan: &Plan,
-    granted: Granted,
+    lease: KeptLease,
     signals: &mut Signals,
     printer: &Printer,
 ) -> Result<ExitCode> {
-    let Granted { lease, deadline } = granted;
-    let token = lease.token().clone();
+    let (token, loss) = (lease.token().clone(), lease.loss().clone());
+    // Until when it may be believed in if it is never renewed.
+    let deadline = HostClock.boot() + lease.time_left();
     let ended = match Child::start(&plan.command, &token, deadline) {
         Ok(child) => attend(child, plan, &lease, signals).await,
         Err(error) => Err(error),
     };
     // ORDER: the command has ended, whichever way, before the lease is given back.
-    let released = give_back(lease, plan).await;
+    let released = lease.release().await;
     match (ended?, released) {
         (Ended::Held(status), Ok(Release::Released)) => Ok(done(&token, status, printer)),
         (Ended::Held(status), Err(error)) => {
@@ -80,8 +81,12 @@ async fn hold(
             let why = who_took_it(store, &token).await;
             Err(lost(&token, &format!("{why}, before the command had ended"), status))
         }
-        (Ended::Lost(status), Ok(Release::NotHeld)) => Err(lost(&token, &who_took_it(store, &token).await, status)),
-        (Ended::Lost(status), _) => Err(lost(&token, "it could not be renewed in time", status)),
+        (Ended::Lost(status), released) => {
+            let is_taken = loss.reason() == Some(LossReason::Taken) || matches!(released, Ok(Release::NotHeld));
+            let why =
+                if is_taken { who_took_it(store, &token).await } else { "it could not be renewed in time".to_owned() };
+            Err(lost(&token, &why, status))
+        }
     }
 }
 
@@ -94,13 +99,6 @@ async fn attend(mut child: Child, plan: &Plan, lease: &KeptLease, signals: &mut 
             signal = signals.next() => child.pass_on(signal),
         }
     }
-}
-
-/// Bounded: what is not given back in this time expires in it.
-async fn give_back(lease: KeptLease, plan: &Plan) -> Result<Release> {
-    tokio::time::timeout(plan.request.ttl.get(), lease.release()).await.unwrap_or_else(|late| {
-        Err(Error::new(Kind::Unavailable, "the store did not answer").during("release_lease").caused_by(late))
-    })
 }
 
 fn done(token: &LeaseToken, status: ExitStatus, printer: &Printer) -> ExitCode {

@@ -1,0 +1,5 @@
+-- Forgets idempotency keys after their time, a bounded number. Returns nothing; the count of rows tells.
+-- Locks: the write lock, shortly.
+DELETE FROM fencepost_once
+ WHERE queue_id = ?1
+   AND key IN (SELECT key FROM fencepost_once WHERE queue_id = ?1 AND expires_at <= ?2 ORDER BY expires_at LIMIT ?3);
