@@ -68,7 +68,7 @@ impl World {
         }
         for told in store.slot_status(None).await? {
             line(slot(&told, now));
-            let due = store.next_due(&told.path, told.slot).await?.map(|at| at.since(now));
+            let due = store.next_due(&told.path, told.slot).await?;
             line(format!("slot {}/{}: next due in {due:?}", told.path, told.slot));
         }
         for path in Self::consumers() {
