@@ -49,6 +49,17 @@ pub struct Plan {
     pub length: usize,
 }
 
+impl Plan {
+    /// The same with the first sequence and the number of sequences that `FENCEPOST_SEED` and `FENCEPOST_SEQUENCES` ask for, for runs
+    /// that take longer than a test may.
+    #[must_use]
+    pub fn asked(self) -> Self {
+        let asked = |name, otherwise| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise);
+        let (seed, sequences) = (asked("FENCEPOST_SEED", self.seed), asked("FENCEPOST_SEQUENCES", self.sequences));
+        Self { seed, sequences, ..self }
+    }
+}
+
 /// How often every sort of call had which outcome, so that a comparison is not green because nothing happened.
 #[derive(Debug, Default)]
 pub struct Tally(BTreeMap<String, u64>);
