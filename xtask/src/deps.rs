@@ -36,8 +36,8 @@ const RULES: [Rule; 9] = [
     Rule {
         package: "fencepost-sqlite",
         uses: &["fencepost-core"],
-        tests_with: &["fencepost-conformance"],
-        why: "an engine knows the contract and no other engine; only its tests know the suite",
+        tests_with: &["fencepost-conformance", "fencepost-mem"],
+        why: "an engine knows the contract and no other engine; only its tests know the suite and the model",
     },
     Rule {
         package: "fencepost-runtime",

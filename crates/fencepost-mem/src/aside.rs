@@ -130,12 +130,14 @@ impl MemTransaction<'_> {
             .collect();
 
         let (mut fresh, mut set_aside) = (Vec::new(), Vec::new());
-        // How far the cursor goes with each number of fresh messages: over everything before the next one.
+        // How far the cursor goes with each number of fresh messages: over everything before the next one that was looked at.
         let mut through = vec![state.cursor];
         for (position, stored) in queue.waiting(consumer.count, slot, state.cursor) {
+            if fresh.len() == max.get() as usize {
+                break;
+            }
             match self.place_of(consumer, position, stored) {
                 Some(place) => set_aside.push((position, place)),
-                None if fresh.len() == max.get() as usize => break,
                 None => {
                     fresh.push(position);
                     through.push(position);
