@@ -180,8 +180,8 @@ impl MemTransaction<'_> {
     ) -> Result<(Part, Extent)> {
         let (undecided, decided) = (self.undecided(path, slot, open)?, self.decided(path, slot)?);
         let Some((position, _)) = named(&undecided, message).or_else(|| named(&decided, message)) else {
-            let acked = self.was_acked(path, slot, state.cursor, message)?;
-            return Ok((if acked { Part::Acked } else { Part::Foreign }, Extent::Whole));
+            let behind = self.is_behind(path, slot, state.cursor, message)?;
+            return Ok((if behind { Part::Acked } else { Part::Foreign }, Extent::Whole));
         };
         let (position, more) = (*position, |(other, _): &(Position, Kept)| *other > *position);
         if !undecided.iter().any(more) && !decided.iter().any(more) {
@@ -191,15 +191,12 @@ impl MemTransaction<'_> {
         Ok((Part::First { through: state.cursor.max(position), acked }, Extent::Through(position)))
     }
 
-    /// Whether a message is of the slot and behind it.
-    fn was_acked(&self, path: &ConsumerPath, slot: SlotIndex, cursor: Position, message: MessageId) -> Result<bool> {
+    /// Whether a message is of the slot and behind its cursor: acked, or set aside by an earlier ack, of this batch perhaps.
+    fn is_behind(&self, path: &ConsumerPath, slot: SlotIndex, cursor: Position, message: MessageId) -> Result<bool> {
         let (queue, consumer) = (self.state().queue(&path.queue)?, self.state().consumer(path)?);
-        let found = queue.log.iter().find(|(_, stored)| stored.id == message);
-        let set_aside = consumer.aside.values().any(|kept| kept.stored.id == message);
-        Ok(!set_aside
-            && found.is_some_and(|(position, stored)| {
-                *position <= cursor && consumer.count.owner(stored.partition) == slot
-            }))
+        let aside = consumer.aside.iter().map(|(position, kept)| (position, &kept.stored));
+        let mut found = queue.log.iter().chain(aside).filter(|(_, stored)| stored.id == message);
+        Ok(found.any(|(position, stored)| *position <= cursor && consumer.count.owner(stored.partition) == slot))
     }
 
     fn ack_receive(&mut self, token: &SlotToken, batch: BatchId, max: BatchSize) -> Result<AckReceived> {

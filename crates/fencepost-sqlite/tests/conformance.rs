@@ -178,6 +178,11 @@ fencepost_conformance::suite! {
         a_disposition_in_another_batch_is_a_conflict: run,
         a_disposition_of_a_message_of_no_batch_is_not_found: run,
     }
+    dropped {
+        calls_on_a_slot_may_be_dropped_at_every_await: run,
+        sends_may_be_dropped_at_every_await: run,
+        calls_on_queues_and_consumers_may_be_dropped_at_every_await: run,
+    }
     fences {
         a09_a_claim_after_expiry_is_granted_with_a_higher_epoch: run,
         a10_the_heir_receives_the_same_batch: run,

@@ -96,7 +96,7 @@ pub enum Found {
 pub enum Part {
     /// It is not of the batch.
     Foreign,
-    /// It was acked before.
+    /// It is behind the cursor: acked or set aside before, by the same call perhaps.
     Acked,
     /// It is of the batch, and more follow.
     First {

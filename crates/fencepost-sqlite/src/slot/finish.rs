@@ -84,8 +84,8 @@ fn part(
 ) -> Result<(Part, Extent)> {
     let whole = Extent::Whole(None);
     let Some(named) = locate(connection, consumer, token, state, open, message)? else {
-        let acked = was_acked(connection, consumer, token, state, message)?;
-        return Ok((if acked { Part::Acked } else { Part::Foreign }, whole));
+        let behind = is_behind(connection, consumer, token, state, message)?;
+        return Ok((if behind { Part::Acked } else { Part::Foreign }, whole));
     };
     let at = named.position;
     let mut undecided: Vec<Position> =
@@ -149,19 +149,20 @@ fn in_queue(connection: &Connection, consumer: &ConsumerRow, message: MessageId)
     found.map(named).transpose()
 }
 
-/// Whether a message is of the slot and behind it.
-fn was_acked(
+/// Whether a message is of the slot and behind its cursor: acked, or set aside by an earlier ack, of this batch perhaps.
+fn is_behind(
     connection: &Connection,
     consumer: &ConsumerRow,
     token: &SlotToken,
     state: &SlotState,
     message: MessageId,
 ) -> Result<bool> {
-    if consumer.aside_named(connection, message)?.is_some() {
-        return Ok(false);
-    }
-    let found = in_queue(connection, consumer, message)?;
-    Ok(found.is_some_and(|named| named.position <= state.cursor && consumer.slots.owner(named.partition) == token.slot))
+    let found = match consumer.aside_named(connection, message)? {
+        Some(row) => Some((row.position, row.partition)),
+        None => in_queue(connection, consumer, message)?.map(|named| (named.position, named.partition)),
+    };
+    Ok(found
+        .is_some_and(|(position, partition)| position <= state.cursor && consumer.slots.owner(partition) == token.slot))
 }
 
 /// What a call decides about a message of the open batch.
