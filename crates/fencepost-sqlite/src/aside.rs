@@ -282,7 +282,8 @@ pub(crate) fn settle(
                 let place = if behind { Place::Parked } else { aside.place };
                 consumer.place(connection, row.position, Aside { place, ..aside }, None)?;
                 if let (Some(key), true, false) = (&row.key, consumer.policy.pauses(), behind) {
-                    execute(connection, include_str!("../sql/aside/park_behind.sql"), (consumer.id, key, position))?;
+                    let values = (consumer.id, key, position, UNPARKED as i64);
+                    execute(connection, include_str!("../sql/aside/park_behind.sql"), values)?;
                 }
             }
         }
