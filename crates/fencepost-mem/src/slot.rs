@@ -58,7 +58,7 @@ impl MemTransaction<'_> {
         let before = self.state().slot(path, slot)?.clone();
         let next = self.next_epoch(before.epoch)?;
         let suspect = self.suspect(path, slot, &before)?;
-        let through = suspect.as_ref().map(|(position, _)| before.cursor.max(*position));
+        let through = suspect.as_ref().map(|(position, _)| before.cursor_after(*position));
         let call = Call::Claim(Claimant { worker, nonce: nonce.as_ref(), ttl: *ttl, epoch: next, suspect: through });
         let Outcome::Granted(origin) = self.step_slot("claim_slot", path, slot, &call)? else { return Ok(None) };
         if let (Some((first, kept)), Some(open)) = (suspect, before.batch) {
@@ -188,7 +188,7 @@ impl MemTransaction<'_> {
             return Ok((Part::Whole, Extent::Whole));
         }
         let acked = undecided.iter().filter(|(other, _)| *other <= position).count() as u32;
-        Ok((Part::First { through: state.cursor.max(position), acked }, Extent::Through(position)))
+        Ok((Part::First { through: state.cursor_after(position), acked }, Extent::Through(position)))
     }
 
     /// Whether a message is of the slot and behind its cursor: acked, or set aside by an earlier ack, of this batch perhaps.

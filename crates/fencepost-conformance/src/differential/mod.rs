@@ -2,8 +2,10 @@
 //! cut down to the calls that it takes.
 //!
 //! Only what is promised is compared: outcomes and codes, which messages come in which order within a key, attempts, deliveries,
-//! and how slots, consumers and queues stand. Ids, epochs and positions are each store's own.
+//! and how slots, consumers and queues stand. Ids, epochs and positions are each store's own. Beside it each store is held to what no
+//! comparison shows: a ledger checks that nothing is lost, that the order of a key holds, and that everything can be finished.
 
+mod ledger;
 mod operation;
 mod view;
 mod world;
@@ -75,7 +77,7 @@ impl Tally {
     }
 }
 
-/// Two stores that answered differently, with the fewest calls that were found to tell them apart.
+/// Two stores that answered differently, or one that broke a promise, with the fewest calls that were found to tell them apart.
 pub struct Difference {
     /// The sequence that it was found in.
     pub seed: u64,
@@ -86,7 +88,12 @@ pub struct Difference {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "two stores differ after {} calls of sequence {}:", self.operations.len(), self.seed)?;
+        writeln!(
+            f,
+            "two stores differ, or broke a promise, after {} calls of sequence {}:",
+            self.operations.len(),
+            self.seed
+        )?;
         for operation in &self.operations {
             writeln!(f, "  {operation:?}")?;
         }
@@ -127,11 +134,24 @@ async fn first_difference(operations: &[Operation], sides: [Side; 2], tally: &mu
     for (called, operation) in operations.iter().enumerate() {
         let views = [first.perform(operation).await, second.perform(operation).await];
         tally.add(view::seen(operation, &views[0]));
+        let operations = || operations[..=called].to_vec();
         if views[0] != views[1] {
-            return Some(Found { operations: operations[..=called].to_vec(), views: different_lines(&views) });
+            return Some(Found { operations: operations(), views: different_lines(&views) });
+        }
+        if let Some(views) = broken(&first, &second) {
+            return Some(Found { operations: operations(), views });
         }
     }
-    None
+    first.finish().await;
+    second.finish().await;
+    broken(&first, &second).map(|views| Found { operations: operations.to_vec(), views })
+}
+
+/// The promises that the stores broke, if one did.
+fn broken(first: &World, second: &World) -> Option<[String; 2]> {
+    let told = |world: &World| world.broken.clone().unwrap_or_else(|| "nothing".into());
+    let broke = first.broken.is_some() || second.broken.is_some();
+    broke.then(|| [first, second].map(|world| format!("  broke: {}", told(world))))
 }
 
 /// The lines of two views that are not in the other one.

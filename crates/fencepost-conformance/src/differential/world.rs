@@ -1,20 +1,28 @@
 //! One store with what was seen of it: makes the calls, and tells their outcomes in words that mean the same for every store.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use fencepost_core::slot::GrantOrigin;
 use fencepost_core::{
-    Batch, BatchId, BatchSize, ClaimSlot, ConsumerPath, CreateConsumer, Delay, Epoch, Error, Failure, FailurePolicy,
-    FailureText, IdempotencyKey, Key, MessageId, NackOutcome, NewMessage, Nonce, OnFailure, OnceTtl, Partitions,
-    Reason, Result, Retention, SlotCount, SlotGrant, SlotIndex, SlotToken, Start, Ttl, WorkerName,
+    Batch, BatchId, BatchSize, ClaimSlot, ConsumerPath, CreateConsumer, Created, Delay, Epoch, Error, Failure,
+    FailurePolicy, FailureText, IdempotencyKey, Key, Message, MessageId, NackOutcome, NewMessage, Nonce, OnFailure,
+    OnceTtl, Partitions, Reason, Result, Retention, SlotCount, SlotGrant, SlotIndex, SlotStatus, SlotToken, Start, Ttl,
+    WorkerName,
 };
 
+use super::ledger::{Entry, Ledger};
 use super::operation::{CONSUMERS, Named, Operation, Owner};
 use super::{Side, view};
 
 /// The partitions of the one queue.
 const PARTITIONS: i64 = 4;
+
+/// How often what is left is drained: every round finishes at least one message of every key.
+const ROUNDS: usize = 200;
+
+/// Longer than any delay, retry or grant of a sequence.
+const LONGER_THAN_ANY: Duration = Duration::from_secs(60);
 
 /// A batch, and the messages that it first had.
 type HandedOut = (BatchId, Vec<MessageId>);
@@ -29,6 +37,13 @@ pub(super) struct World {
     grants: BTreeMap<(u8, SlotIndex), Vec<SlotToken>>,
     /// Every batch of a slot, oldest first.
     batches: BTreeMap<(u8, SlotIndex), Vec<HandedOut>>,
+    /// The keys of the messages that got their place when they were sent.
+    ordered: BTreeMap<usize, String>,
+    /// Messages that nobody may ever have been handed out.
+    expiring: BTreeSet<usize>,
+    ledgers: BTreeMap<u8, Ledger>,
+    /// The first promise that was seen to be broken.
+    pub(super) broken: Option<String>,
 }
 
 fn seconds(seconds: u8) -> Duration {
@@ -57,8 +72,8 @@ pub(super) fn path(consumer: u8) -> ConsumerPath {
 
 impl World {
     pub(super) fn new(side: Side) -> Self {
-        let (labels, sent, grants, batches) = Default::default();
-        Self { side, begun: false, labels, sent, grants, batches }
+        let (labels, sent, grants, batches, ordered, expiring, ledgers, broken) = Default::default();
+        Self { side, begun: false, labels, sent, grants, batches, ordered, expiring, ledgers, broken }
     }
 
     /// Makes the call, and tells its outcome and how everything stands after it.
@@ -86,9 +101,17 @@ impl World {
                     .max_crashes(max_crashes.into())?;
                 let start = if latest { Start::Latest } else { self.start(after) };
                 let request = CreateConsumer::ordered(path(consumer), SlotCount::new(slots.into())?);
-                format!("{:?}", store.create_consumer(&request.start(start).policy(policy)).await?)
+                let created = store.create_consumer(&request.start(start).policy(policy)).await?;
+                if created == Created::Created {
+                    self.ledgers.insert(consumer, Ledger::new(pause, self.sent.is_empty()));
+                }
+                format!("{created:?}")
             }
-            Operation::Drop { consumer, force } => format!("{:?}", store.drop_consumer(&path(consumer), force).await?),
+            Operation::Drop { consumer, force } => {
+                let dropped = store.drop_consumer(&path(consumer), force).await?;
+                self.ledgers.remove(&consumer);
+                format!("{dropped:?}")
+            }
             Operation::Send { key, delay: held_back, expires } => {
                 let message = self.message(key).delay(delay(held_back));
                 let message = match expires {
@@ -96,12 +119,23 @@ impl World {
                     None => message,
                 };
                 let id = store.send(&queue, message).await?;
+                if held_back == 0 {
+                    self.ordered.insert(self.sent.len(), format!("k{key}"));
+                }
+                if expires.is_some() {
+                    self.expiring.insert(self.sent.len());
+                }
                 format!("sent {}", self.label(id))
             }
             Operation::SendBatch { keys } => {
                 let messages = keys.iter().map(|key| self.message(*key)).collect();
                 let ids = store.send_batch(&queue, messages).await?;
-                format!("sent {}", ids.into_iter().map(|id| self.label(id)).collect::<Vec<_>>().join(" "))
+                let mut labels = Vec::new();
+                for (key, id) in keys.iter().zip(ids) {
+                    self.ordered.insert(self.sent.len(), format!("k{key}"));
+                    labels.push(self.label(id));
+                }
+                format!("sent {}", labels.join(" "))
             }
             Operation::SendOnce { once, body, ttl } => {
                 let message = NewMessage::new(format!("once {body}"))?.key(Key::new(format!("k{once}"))?);
@@ -143,16 +177,21 @@ impl World {
                     NackOutcome::Retry { due_at } => format!("retry {:?}", due_at.since(store.now().await?)),
                     NackOutcome::Dead => "dead".to_owned(),
                 };
+                self.decided(owner, id, nacked.outcome != NackOutcome::Dead);
+                nacked.withdrawn.iter().for_each(|id| self.decided(owner, *id, true));
                 format!("{outcome} withdrawn {:?}", self.labels_of(&nacked.withdrawn))
             }
             Operation::Snooze { owner, batches_ago, message, after } => {
                 let (batch, id) = self.named(owner, batches_ago, message);
                 let withdrawn = store.snooze(&self.token(owner), batch, id, delay(after)).await?;
+                self.decided(owner, id, true);
+                withdrawn.iter().for_each(|id| self.decided(owner, *id, true));
                 format!("snoozed withdrawn {:?}", self.labels_of(&withdrawn))
             }
             Operation::GiveUp { owner, batches_ago, message } => {
                 let (batch, id) = self.named(owner, batches_ago, message);
                 store.dead_letter(&self.token(owner), batch, id, &reason()).await?;
+                self.decided(owner, id, false);
                 "given up".to_owned()
             }
             Operation::Renew { owner } => format!("{:?}", store.renew_slot(&self.token(owner)).await?),
@@ -262,6 +301,11 @@ impl World {
             known.push((batch.id, batch.messages.iter().map(|message| message.id).collect()));
         }
         let Batch { deliveries, crashes, messages, .. } = batch;
+        let handed_out: Vec<Entry> = messages.iter().map(|message| self.entry(message)).collect();
+        if let Some(ledger) = self.ledgers.get_mut(&owner.consumer) {
+            let broken = ledger.hand_out(&handed_out, |label| self.ordered.contains_key(&label));
+            self.broken = self.broken.take().or(broken);
+        }
         format!("batch {deliveries} deliveries {crashes} crashes {}", view::by_key(self, messages))
     }
 
@@ -278,6 +322,66 @@ impl World {
             Named::OfBatch(nth) | Named::Sent(nth) => self.nth(nth),
         };
         (batch, id)
+    }
+
+    fn entry(&self, message: &Message) -> Entry {
+        let key = message.key.as_ref().map_or("", |key| key.as_str());
+        Entry { label: self.labels_of(&[message.id])[0], key: key.to_owned() }
+    }
+
+    /// A message was decided about: it comes again, or never.
+    fn decided(&mut self, owner: Owner, id: MessageId, comes_again: bool) {
+        let label = self.labels_of(&[id])[0];
+        let Some(ledger) = self.ledgers.get_mut(&owner.consumer) else { return };
+        match self.ordered.get(&label) {
+            Some(key) if comes_again => ledger.comes_again(label, key.clone()),
+            _ => ledger.is_dead(label),
+        }
+    }
+
+    /// Lets every consumer finish what there is, and checks that nothing sticks and nothing was lost.
+    pub(super) async fn finish(&mut self) {
+        let finished = self.drain().await;
+        let stuck = finished.unwrap_or_else(|error| Some(format!("cannot finish: {error:?}")));
+        let lost = |(consumer, ledger): (&u8, &Ledger)| {
+            let sent = (0..self.sent.len()).filter(|label| !self.expiring.contains(label));
+            ledger.lost(sent).map(|label| format!("m{label} was never handed out to {}", path(*consumer)))
+        };
+        let lost = self.ledgers.iter().find_map(lost);
+        self.broken = self.broken.take().or(stuck).or(lost);
+    }
+
+    /// Returns what is left when nothing more comes.
+    async fn drain(&mut self) -> Result<Option<String>> {
+        let store = self.side.store.clone();
+        store.resume_queue(&path(0).queue).await?;
+        let mut left = None;
+        for _ in 0..ROUNDS {
+            self.side.clock.advance(LONGER_THAN_ANY);
+            while store.maintain(None).await? > 0 {}
+            let statuses = store.slot_status(None).await?;
+            left = statuses.iter().find(|status| status.lag > 0).map(|status| format!("{status:?} sticks"));
+            if left.is_none() {
+                break;
+            }
+            for status in statuses.into_iter().filter(|status| status.lag > 0 || status.state.batch.is_some()) {
+                self.drain_slot(&status).await?;
+            }
+        }
+        Ok(left)
+    }
+
+    async fn drain_slot(&mut self, status: &SlotStatus) -> Result<()> {
+        let store = self.side.store.clone();
+        let consumer = (0..CONSUMERS).find(|consumer| path(*consumer) == status.path).expect("no other was made");
+        let claim = ClaimSlot::new(status.path.clone(), WorkerName::new("drain")?);
+        let grant = store.claim_slot(&claim, status.slot).await?.expect("every grant has expired");
+        let owner = Owner { consumer, slot: status.slot.get() as u8, grants_ago: 0 };
+        while let Some(batch) = store.receive(&grant.token, BatchSize::default()).await? {
+            self.received(owner, Some(&batch));
+            store.ack(&grant.token, batch.id).await?;
+        }
+        Ok(())
     }
 
     pub(super) fn consumers() -> impl Iterator<Item = ConsumerPath> {
