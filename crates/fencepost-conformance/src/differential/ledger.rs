@@ -62,6 +62,11 @@ impl Ledger {
         self.waiting.remove(&label);
     }
 
+    /// A dead letter comes once more, out of its order. It may be one of an earlier consumer of that name.
+    pub(super) fn replayed(&mut self, label: usize) {
+        self.handed_out.insert(label);
+    }
+
     /// The first of these messages that was never handed out although the consumer is there from the start.
     pub(super) fn lost(&self, mut sent: impl Iterator<Item = usize>) -> Option<usize> {
         sent.find(|label| self.complete && !self.handed_out.contains(label))
@@ -97,6 +102,15 @@ mod tests {
             assert_eq!(hand_out(&mut ledger, &[1]).is_some(), expected);
             assert_eq!(hand_out(&mut ledger, &[0, 1]), None);
         }
+    }
+
+    #[test]
+    fn a_replayed_message_may_come_late() {
+        let mut ledger = Ledger::new(true, false);
+        hand_out(&mut ledger, &[5]);
+        ledger.replayed(3);
+        assert_eq!(hand_out(&mut ledger, &[3]), None);
+        assert!(hand_out(&mut ledger, &[4]).is_some());
     }
 
     #[test]

@@ -217,7 +217,15 @@ impl World {
             }
             Operation::Replay { consumer, message } => {
                 let ids = message.map(|nth| vec![self.nth(nth)]);
-                format!("replayed {}", store.replay_dead_letters(&path(consumer), ids.as_deref()).await?)
+                let dead = store.dead_letters(&path(consumer), None, BatchSize::default()).await?;
+                let replayed = store.replay_dead_letters(&path(consumer), ids.as_deref()).await?;
+                let chosen =
+                    dead.iter().map(|letter| letter.id).filter(|id| ids.as_ref().is_none_or(|ids| ids.contains(id)));
+                let labels = self.labels_of(&chosen.collect::<Vec<_>>());
+                if let Some(ledger) = self.ledgers.get_mut(&consumer) {
+                    labels.into_iter().for_each(|label| ledger.replayed(label));
+                }
+                format!("replayed {replayed}")
             }
             Operation::Purge { consumer, message } => {
                 let ids = message.map(|nth| vec![self.nth(nth)]);
