@@ -1,7 +1,6 @@
 //! Rates of several rounds: their median, their spread, and ratios between rows of one run.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::time::{Duration, Instant};
 
 /// Rates by row, one of every round.
@@ -50,10 +49,4 @@ pub async fn timed<T, E>(work: impl Future<Output = Result<T, E>>) -> Result<Dur
     let started = Instant::now();
     work.await?;
     Ok(started.elapsed())
-}
-
-/// Prints a line.
-pub fn say(text: &str) {
-    // Nobody is left to tell when this fails.
-    let _ = writeln!(std::io::stdout(), "{text}");
 }
