@@ -28,7 +28,7 @@ pub type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 pub const FILL: u64 = 1_000;
 
 /// How durable a commit is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Synchronous {
     /// It survives a power cut.
     Full,
