@@ -54,6 +54,9 @@ fn configure(connection: &Connection, options: &SqliteOptions, purpose: Purpose)
     connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
     connection.pragma_update(None, "wal_autocheckpoint", 4_000)?;
     connection.pragma_update(None, "foreign_keys", true)?;
+    // What a savepoint would restore goes to a temporary file otherwise, made anew for every transaction that changes more than a
+    // few pages.
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
     let cache = if purpose == Purpose::Write { CACHE_KIB.0 } else { CACHE_KIB.1 };
     connection.pragma_update(None, "cache_size", -cache)?;
     if purpose == Purpose::Read {
