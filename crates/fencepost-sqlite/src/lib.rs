@@ -17,6 +17,7 @@ mod lease;
 mod log;
 mod member;
 mod options;
+mod pace;
 mod queue;
 mod readers;
 mod schema;
