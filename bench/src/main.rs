@@ -1,36 +1,57 @@
-//! Measures fencepost beside what it is built on: same machine, same run, interleaved rounds, medians with their spread.
+//! Measures fencepost beside what it is built on and beside its peers: same machine, same run, interleaved rounds, medians with
+//! their spread, as tables in Markdown.
 //!
-//! `fencepost-bench sqlite [--rounds N] [--folder DIR]` prints a table in Markdown. The folder must be on the disk that counts.
+//! `fencepost-bench full|normal …` measures one row of fencepost instead, as the programs of the peers do of theirs.
 
 mod figures;
+mod peers;
 mod sqlite;
+mod subject;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+
+use clap::{Args, Parser};
+use fencepost_bench_rows::{Outcome, Synchronous, say};
+
+/// What to measure.
+#[derive(Parser)]
+enum Command {
+    /// Beside prepared inserts into the same table.
+    Sqlite(Where),
+    /// Beside a peer, in a program of its own.
+    Peers(peers::Options),
+}
+
+/// Where, and how often.
+#[derive(Args)]
+struct Where {
+    /// Rounds, of which the median is taken.
+    #[arg(long, default_value_t = 5)]
+    rounds: u32,
+    /// A folder on the disk that counts.
+    #[arg(long, default_value = ".")]
+    folder: PathBuf,
+}
 
 #[tokio::main]
 async fn main() -> ExitCode {
     match run().await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            figures::say(&format!("error: {error}"));
+            say(&format!("error: {error}"));
             ExitCode::FAILURE
         }
     }
 }
 
-async fn run() -> Result<(), Box<dyn std::error::Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let (mut what, mut rounds, mut folder) = (None, 5, std::env::current_dir()?);
-    while let Some(argument) = arguments.next() {
-        match argument.as_str() {
-            "--rounds" => rounds = arguments.next().ok_or("--rounds needs a number")?.parse()?,
-            "--folder" => folder = PathBuf::from(arguments.next().ok_or("--folder needs a path")?),
-            _ => what = Some(argument),
-        }
+async fn run() -> Outcome<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if words.first().is_some_and(|first| first.parse::<Synchronous>().is_ok()) {
+        return fencepost_bench_rows::run::<subject::Fencepost>(&words).await;
     }
-    match what.as_deref() {
-        Some("sqlite") => sqlite::run(rounds, &folder).await,
-        _ => Err("usage: fencepost-bench sqlite [--rounds N] [--folder DIR]".into()),
+    match Command::parse() {
+        Command::Sqlite(place) => sqlite::run(place.rounds, &place.folder).await,
+        Command::Peers(options) => peers::run(&options).await,
     }
 }

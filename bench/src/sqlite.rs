@@ -3,7 +3,6 @@
 //! Crash contract of every row: what was counted survives a power cut (WAL, synchronous FULL), except that one transaction of
 //! 100,000 raw inserts is durable only as a whole.
 
-use std::error::Error;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -11,11 +10,10 @@ use fencepost::sqlite::rusqlite::Connection;
 use fencepost::{
     BatchSize, ClaimSlot, ConsumerPath, CreateConsumer, Key, NewMessage, Partitions, SlotCount, Store, WorkerName,
 };
+use fencepost_bench_rows::{Outcome, say};
 use tempfile::TempDir;
 
-use crate::figures::{Figures, say, timed};
-
-type Outcome<T> = Result<T, Box<dyn Error>>;
+use crate::figures::{Figures, timed};
 
 const PAYLOAD: usize = 200;
 const KEYS: u64 = 1_000;

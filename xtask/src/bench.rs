@@ -1,6 +1,12 @@
-//! The figures: the benchmark program in release, with its own arguments. It stays out of `ci`: a busy machine measures nothing.
+//! The figures: the benchmark programs in release, with their own arguments. They stay out of `ci`: a busy machine measures
+//! nothing, and a peer is nobody's dependency.
+
+use std::path::PathBuf;
 
 use crate::{Result, workspace};
+
+/// The manifest of the peer's program, in a workspace of its own.
+pub const PEER: &str = "bench/peers/alkstore/Cargo.toml";
 
 /// Runs `bench` with `args`, on files in the target folder unless they name another.
 pub fn run(args: &[&str]) -> Result {
@@ -8,8 +14,22 @@ pub fn run(args: &[&str]) -> Result {
     std::fs::create_dir_all(&folder).map_err(|error| format!("cannot make `{}`: {error}", folder.display()))?;
     let mut command = workspace::cargo();
     command.args(["run", "--quiet", "--release", "--package", "fencepost-bench", "--"]).args(args);
+    if args.first() == Some(&"peers") {
+        command.arg("--peer").arg(peer()?);
+    }
     if !args.contains(&"--folder") {
         command.arg("--folder").arg(folder);
     }
     workspace::run(&mut command)
+}
+
+/// Builds the program of the peer.
+fn peer() -> Result<PathBuf> {
+    let metadata = workspace::metadata()?;
+    let target = metadata["target_directory"].as_str().ok_or("cargo names no target folder")?;
+    let folder = PathBuf::from(target).join("peers");
+    let mut command = workspace::cargo();
+    command.args(["build", "--release", "--locked", "--manifest-path", PEER, "--target-dir"]).arg(&folder);
+    workspace::run(&mut command)?;
+    Ok(folder.join("release").join("fencepost-bench-alkstore"))
 }

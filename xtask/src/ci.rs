@@ -2,7 +2,7 @@
 
 use crate::stage::{self, Stage};
 use crate::workspace::{cargo, run as execute};
-use crate::{Result, deps, probe, test, tidy};
+use crate::{Result, bench, deps, probe, test, tidy};
 
 const STAGES: [Stage; 8] = [
     ("fmt", fmt),
@@ -20,7 +20,8 @@ pub fn run() -> Result {
 }
 
 fn fmt() -> Result {
-    execute(cargo().args(["fmt", "--all", "--check"]))
+    execute(cargo().args(["fmt", "--all", "--check"]))?;
+    execute(cargo().args(["fmt", "--check", "--manifest-path", bench::PEER]))
 }
 
 fn clippy() -> Result {

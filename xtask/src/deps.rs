@@ -14,7 +14,7 @@ struct Rule {
     why: &'static str,
 }
 
-const RULES: [Rule; 9] = [
+const RULES: [Rule; 10] = [
     Rule {
         package: "fencepost-core",
         uses: &[],
@@ -36,8 +36,8 @@ const RULES: [Rule; 9] = [
     Rule {
         package: "fencepost-sqlite",
         uses: &["fencepost-core"],
-        tests_with: &["fencepost-conformance"],
-        why: "an engine knows the contract and no other engine; only its tests know the suite",
+        tests_with: &["fencepost-conformance", "fencepost-mem"],
+        why: "an engine knows the contract and no other engine; only its tests know the suite and the model",
     },
     Rule {
         package: "fencepost-runtime",
@@ -58,8 +58,14 @@ const RULES: [Rule; 9] = [
         why: "the program is a user of the facade like any other",
     },
     Rule {
+        package: "fencepost-bench-rows",
+        uses: &[],
+        tests_with: &[],
+        why: "what is measured knows no store, so that the programs of peers can have it",
+    },
+    Rule {
         package: "fencepost-bench",
-        uses: &["fencepost"],
+        uses: &["fencepost", "fencepost-bench-rows"],
         tests_with: &[],
         why: "what is measured is what users get: the facade",
     },

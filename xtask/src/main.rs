@@ -20,7 +20,8 @@ const USAGE: &str = "usage: cargo xtask <task>
   deps            which crate may depend on which
   tidy            the rules of style that can be checked
   probe [NAME…]   removes guards one by one and requires that tests go red
-  bench sqlite    measures beside what fencepost is built on";
+  bench sqlite    measures beside what fencepost is built on
+  bench peers     measures beside another store, which it builds first; --quick, --help";
 
 /// What a task answers: an error is the sentence that says what is wrong.
 type Result<T = ()> = std::result::Result<T, String>;

@@ -2,6 +2,8 @@
 //!
 //! An engine implements [`Harness`] in its tests and commits its own list of cases with [`suite!`]: a skip is a diff, and a case
 //! that the list does not know is a red test. The cases themselves are in [`cases`], one file a primitive.
+//!
+//! [`differential`] compares two stores by random calls.
 
 mod catalog;
 mod dropped;
@@ -10,6 +12,7 @@ mod stage;
 mod suite;
 
 pub mod cases;
+pub mod differential;
 
 pub use catalog::{Case, catalog, compare};
 pub use dropped::{dropped_after, poll_once};

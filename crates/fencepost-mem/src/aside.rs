@@ -130,12 +130,14 @@ impl MemTransaction<'_> {
             .collect();
 
         let (mut fresh, mut set_aside) = (Vec::new(), Vec::new());
-        // How far the cursor goes with each number of fresh messages: over everything before the next one.
+        // How far the cursor goes with each number of fresh messages: over everything before the next one that was looked at.
         let mut through = vec![state.cursor];
         for (position, stored) in queue.waiting(consumer.count, slot, state.cursor) {
+            if fresh.len() == max.get() as usize {
+                break;
+            }
             match self.place_of(consumer, position, stored) {
                 Some(place) => set_aside.push((position, place)),
-                None if fresh.len() == max.get() as usize => break,
                 None => {
                     fresh.push(position);
                     through.push(position);
@@ -207,11 +209,12 @@ impl MemTransaction<'_> {
 
     /// The messages of an open batch that have a disposition, by position.
     pub(crate) fn decided(&self, path: &ConsumerPath, slot: SlotIndex) -> Result<Vec<(Position, Kept)>> {
-        let open = self.state().slot(path, slot)?.batch;
+        let state = self.state().slot(path, slot)?;
+        let of_batch = |position| state.batch.is_some_and(|open| state.settles(position, open.through));
         let consumer = self.state().consumer(path)?;
-        let decided = consumer.aside_of(slot).filter(|(position, kept)| {
-            matches!(kept.aside.place, Place::Decided(_)) && open.is_some_and(|open| *position <= open.through)
-        });
+        let decided = consumer
+            .aside_of(slot)
+            .filter(|(position, kept)| matches!(kept.aside.place, Place::Decided(_)) && of_batch(*position));
         Ok(decided.map(|(position, kept)| (position, kept.clone())).collect())
     }
 
@@ -252,14 +255,10 @@ impl MemTransaction<'_> {
         extent: Extent,
         deliveries: u32,
     ) -> Result<()> {
-        let (isolated, cursor) = {
-            let state = self.state().slot(path, slot)?;
-            (state.isolated.is_some(), state.cursor)
-        };
+        let state = self.state().slot(path, slot)?.clone();
         let covered = |position: Position, place: Place| match extent {
             Extent::Through(end) => position <= end,
-            // What follows a suspected message was decided about in the batch that it was part of.
-            Extent::Whole => place == Place::Batch || !isolated || position <= cursor,
+            Extent::Whole => place == Place::Batch || state.settles(position, state.cursor),
         };
         let consumer = self.state().consumer(path)?;
         let policy = consumer.policy;

@@ -58,7 +58,7 @@ impl MemTransaction<'_> {
         let before = self.state().slot(path, slot)?.clone();
         let next = self.next_epoch(before.epoch)?;
         let suspect = self.suspect(path, slot, &before)?;
-        let through = suspect.as_ref().map(|(position, _)| before.cursor.max(*position));
+        let through = suspect.as_ref().map(|(position, _)| before.cursor_after(*position));
         let call = Call::Claim(Claimant { worker, nonce: nonce.as_ref(), ttl: *ttl, epoch: next, suspect: through });
         let Outcome::Granted(origin) = self.step_slot("claim_slot", path, slot, &call)? else { return Ok(None) };
         if let (Some((first, kept)), Some(open)) = (suspect, before.batch) {
@@ -180,26 +180,23 @@ impl MemTransaction<'_> {
     ) -> Result<(Part, Extent)> {
         let (undecided, decided) = (self.undecided(path, slot, open)?, self.decided(path, slot)?);
         let Some((position, _)) = named(&undecided, message).or_else(|| named(&decided, message)) else {
-            let acked = self.was_acked(path, slot, state.cursor, message)?;
-            return Ok((if acked { Part::Acked } else { Part::Foreign }, Extent::Whole));
+            let behind = self.is_behind(path, slot, state.cursor, message)?;
+            return Ok((if behind { Part::Acked } else { Part::Foreign }, Extent::Whole));
         };
         let (position, more) = (*position, |(other, _): &(Position, Kept)| *other > *position);
         if !undecided.iter().any(more) && !decided.iter().any(more) {
             return Ok((Part::Whole, Extent::Whole));
         }
         let acked = undecided.iter().filter(|(other, _)| *other <= position).count() as u32;
-        Ok((Part::First { through: state.cursor.max(position), acked }, Extent::Through(position)))
+        Ok((Part::First { through: state.cursor_after(position), acked }, Extent::Through(position)))
     }
 
-    /// Whether a message is of the slot and behind it.
-    fn was_acked(&self, path: &ConsumerPath, slot: SlotIndex, cursor: Position, message: MessageId) -> Result<bool> {
+    /// Whether a message is of the slot and behind its cursor: acked, or set aside by an earlier ack, of this batch perhaps.
+    fn is_behind(&self, path: &ConsumerPath, slot: SlotIndex, cursor: Position, message: MessageId) -> Result<bool> {
         let (queue, consumer) = (self.state().queue(&path.queue)?, self.state().consumer(path)?);
-        let found = queue.log.iter().find(|(_, stored)| stored.id == message);
-        let set_aside = consumer.aside.values().any(|kept| kept.stored.id == message);
-        Ok(!set_aside
-            && found.is_some_and(|(position, stored)| {
-                *position <= cursor && consumer.count.owner(stored.partition) == slot
-            }))
+        let aside = consumer.aside.iter().map(|(position, kept)| (position, &kept.stored));
+        let mut found = queue.log.iter().chain(aside).filter(|(_, stored)| stored.id == message);
+        Ok(found.any(|(position, stored)| *position <= cursor && consumer.count.owner(stored.partition) == slot))
     }
 
     fn ack_receive(&mut self, token: &SlotToken, batch: BatchId, max: BatchSize) -> Result<AckReceived> {

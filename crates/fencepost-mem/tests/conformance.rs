@@ -126,6 +126,7 @@ fencepost_conformance::suite! {
         a_purge_removes_for_good: run,
         dead_letters_outlive_their_consumer: run,
         a_consumer_made_again_gets_the_old_dead_letters: run,
+        a_replay_passes_over_nothing_that_is_to_come: run,
         dead_letters_go_with_their_queue: run,
         a_dead_letter_outlives_its_message_in_the_log: run,
         a_dead_letter_is_kept_for_ninety_days: run,
@@ -157,6 +158,11 @@ fencepost_conformance::suite! {
         a_nack_without_a_time_follows_the_backoff: run,
         a_disposition_in_another_batch_is_a_conflict: run,
         a_disposition_of_a_message_of_no_batch_is_not_found: run,
+    }
+    dropped {
+        calls_on_a_slot_may_be_dropped_at_every_await: run,
+        sends_may_be_dropped_at_every_await: run,
+        calls_on_queues_and_consumers_may_be_dropped_at_every_await: run,
     }
     fences {
         a09_a_claim_after_expiry_is_granted_with_a_higher_epoch: run,

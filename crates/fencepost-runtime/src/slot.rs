@@ -18,6 +18,7 @@ use crate::failure::{Unfinished, catching};
 use crate::handler::{BatchHandler, Done, HandlerError, SlotContext};
 use crate::keeper::Keeper;
 use crate::settings::WorkerSettings;
+use crate::waiting::until_due;
 use crate::worker::Control;
 
 /// The pause after a first failure, and the longest.
@@ -28,9 +29,6 @@ const LAST_PART: u32 = 4;
 
 /// How long a call on the store may take: the renewals' interval, within these.
 const BOUND: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(10));
-
-/// How long a slot sleeps at least before it looks again for what is due.
-const LEAST: Duration = Duration::from_millis(1);
 
 /// How long a handler that was aborted is waited for; one that never awaits cannot be ended.
 const LAST_WAIT: Duration = Duration::from_millis(100);
@@ -196,7 +194,7 @@ impl Slot {
             crew.activity.restart();
         }
         let (until, is_due) = match due {
-            Some(due) if due < crew.settings.poll => (due.max(LEAST), true),
+            Some(_) if until_due(due) < crew.settings.poll => (until_due(due), true),
             _ => (crew.settings.poll, false),
         };
         let woken = async {

@@ -1,11 +1,14 @@
-//! Waiting for a lease: asleep until it is released or its holder's grant expires, and asking again each time. What a waiter is told
-//! is a hint; only an acquire decides.
+//! Waiting for a lease: asleep until it is released or its holder's grant expires, and asking again each time. Waiting for messages:
+//! asleep until some come or become due. What a waiter is told is a hint; only the call itself decides.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use fencepost_core::{AcquireLease, Acquired, Kind, LeaseName, Nonce, Result, Store, Topic, WakeReceiver, Wakeups};
+use fencepost_core::{
+    AcquireLease, Acquired, Batch, BatchSize, Kind, LeaseName, Nonce, Result, SlotToken, Store, Topic, WakeReceiver,
+    Wakeups,
+};
 use tokio::time::{Instant, sleep};
 
 /// How long a waiter sleeps at most: wake-ups are hints, and a grant may end sooner than was told.
@@ -13,6 +16,12 @@ const CEILING: Duration = Duration::from_secs(5);
 
 /// Waiters for one expiry ask within this time after it, so that they do not ask in step.
 const SPREAD: Duration = Duration::from_millis(50);
+
+/// How often who waits for messages looks at least.
+const POLL: Duration = Duration::from_secs(1);
+
+/// How soon is looked again for what is due but was not handed out.
+const AGAIN: Duration = Duration::from_millis(20);
 
 /// The mean pause where it is not known how long the lease is somebody's.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -55,6 +64,17 @@ pub trait Waiting: Store {
     /// # }
     /// ```
     async fn acquire_within(&self, request: &AcquireLease, wait: Duration) -> Result<Acquired>;
+
+    /// Receives, and waits for messages while there are none: for `wait` at most. Woken by a send, and when a delayed message or one
+    /// that comes again becomes due; it looks at least every second.
+    ///
+    /// Waiting renews nothing: who waits for longer than the TTL renews the slot meanwhile, as a worker does.
+    ///
+    /// Cancel-safe: a batch that was opened for a caller who has gone away is the open batch, which the next receive returns.
+    ///
+    /// # Errors
+    /// As [`Slots::receive`](fencepost_core::Slots::receive).
+    async fn receive_within(&self, token: &SlotToken, max: BatchSize, wait: Duration) -> Result<Option<Batch>>;
 }
 
 #[async_trait]
@@ -69,6 +89,37 @@ impl<S: Store + ?Sized> Waiting for S {
         match attempt_within(self, &request.name, wait, attempt).await? {
             Ok(answer) | Err(answer) => Ok(answer),
         }
+    }
+
+    async fn receive_within(&self, token: &SlotToken, max: BatchSize, wait: Duration) -> Result<Option<Batch>> {
+        let SlotToken { path, slot, .. } = token;
+        let ends = Instant::now().checked_add(wait);
+        let mut sent = self.wakes(&Topic::Messages(path.queue.clone()));
+        loop {
+            let received = self.receive(token, max).await?;
+            let left = ends.map_or(Duration::MAX, |ends| ends.saturating_duration_since(Instant::now()));
+            if received.is_some() || left.is_zero() {
+                return Ok(received);
+            }
+            let due = self.next_due(path, *slot).await?;
+            // One that was held back has to be appended before it can be received.
+            if due == Some(Duration::ZERO) && self.maintain(Some(&path.queue)).await? > 0 {
+                continue;
+            }
+            tokio::select! {
+                _ = sent.woken() => {}
+                () = sleep(until_due(due).min(POLL).min(left)) => {}
+            }
+        }
+    }
+}
+
+/// How long to sleep for what is due in this time. What is due now and was not handed out may be so for long: its queue is paused.
+pub(crate) fn until_due(due: Option<Duration>) -> Duration {
+    match due {
+        None => Duration::MAX,
+        Some(Duration::ZERO) => AGAIN,
+        Some(due) => due.max(Duration::from_millis(1)),
     }
 }
 

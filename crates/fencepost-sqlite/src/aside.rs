@@ -1,6 +1,6 @@
 //! What consumers set aside, as it is stored. What a place means is decided in core.
 
-use fencepost_core::slot::{Aside, OpenBatch, Place, Settled};
+use fencepost_core::slot::{Aside, OpenBatch, Place, Settled, SlotState};
 use fencepost_core::{
     ConsumerPath, DeadCause, Disposition, Error, FailureText, Kind, MessageId, Partition, Position, Result, SlotIndex,
     Timestamp, UNPARKED,
@@ -137,9 +137,15 @@ impl ConsumerRow {
     }
 
     /// What was decided about messages of a slot's open batch.
-    pub(crate) fn decided(&self, connection: &Connection, slot: SlotIndex, open: OpenBatch) -> Result<Vec<AsideRow>> {
+    pub(crate) fn decided(
+        &self,
+        connection: &Connection,
+        slot: SlotIndex,
+        state: &SlotState,
+        open: OpenBatch,
+    ) -> Result<Vec<AsideRow>> {
         let mut rows = self.all_settling(connection, slot)?;
-        rows.retain(|row| matches!(row.aside.place, Place::Decided(_)) && row.position <= open.through);
+        rows.retain(|row| matches!(row.aside.place, Place::Decided(_)) && state.settles(row.position, open.through));
         Ok(rows)
     }
 
@@ -240,12 +246,11 @@ impl ConsumerRow {
     }
 }
 
-/// What an ack covers: messages up to a position, or all of the open batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Extent {
-    /// All of the batch. What follows a suspected message was decided about in the batch that it was part of: while the slot is
-    /// isolated only what is decided up to here is settled.
-    Whole(Option<Position>),
+/// What an ack covers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Extent<'s> {
+    /// All of a batch that ends here, of a slot in this state.
+    Whole(&'s SlotState, Position),
     /// Up to a message.
     Through(Position),
 }
@@ -256,13 +261,13 @@ pub(crate) fn settle(
     consumer: &ConsumerRow,
     path: &ConsumerPath,
     slot: SlotIndex,
-    extent: Extent,
+    extent: Extent<'_>,
     deliveries: u32,
     now: Timestamp,
 ) -> Result<()> {
     let covered = |row: &AsideRow| match extent {
         Extent::Through(end) => row.position <= end,
-        Extent::Whole(isolated) => row.aside.place == Place::Batch || isolated.is_none_or(|end| row.position <= end),
+        Extent::Whole(state, end) => row.aside.place == Place::Batch || state.settles(row.position, end),
     };
     let settled = consumer.all_settling(connection, slot)?;
     let mut touched: Vec<String> = Vec::new();
@@ -282,7 +287,8 @@ pub(crate) fn settle(
                 let place = if behind { Place::Parked } else { aside.place };
                 consumer.place(connection, row.position, Aside { place, ..aside }, None)?;
                 if let (Some(key), true, false) = (&row.key, consumer.policy.pauses(), behind) {
-                    execute(connection, include_str!("../sql/aside/park_behind.sql"), (consumer.id, key, position))?;
+                    let values = (consumer.id, key, position, UNPARKED as i64);
+                    execute(connection, include_str!("../sql/aside/park_behind.sql"), values)?;
                 }
             }
         }

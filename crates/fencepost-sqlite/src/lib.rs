@@ -21,6 +21,7 @@ mod log;
 mod maintain;
 mod member;
 mod options;
+mod pace;
 mod queue;
 mod reader;
 mod readers;

@@ -17,6 +17,9 @@ use crate::state::damaged;
 /// The position after every other.
 pub(crate) const END: Position = Position::from_storage(i64::MAX);
 
+/// The most positions that one page has.
+const PAGE: usize = 1_000;
+
 /// One partition's positions, read a page at a time.
 struct Stretch {
     partition: Partition,
@@ -38,13 +41,13 @@ pub(crate) fn positions(
         .map(|partition| Stretch { partition, page: VecDeque::new(), after: cursor.to_storage(), exhausted: false })
         .collect();
     let through = through.to_storage();
-    let page = (max as usize / stretches.len().max(1) + 4).min(max as usize) as i64;
+    let page = (max as usize / stretches.len().max(1) + 4).min(max as usize).min(PAGE) as i64;
 
     let mut heads = BinaryHeap::with_capacity(stretches.len());
     for (index, stretch) in stretches.iter_mut().enumerate() {
         heads.extend(stretch.next(connection, queue, through, page)?.map(|position| Reverse((position, index))));
     }
-    let mut merged = Vec::with_capacity(max as usize);
+    let mut merged = Vec::with_capacity((max as usize).min(PAGE));
     while let Some(Reverse((position, index))) = heads.pop() {
         merged.push(position);
         if merged.len() == max as usize {

@@ -1,12 +1,11 @@
-//! Wake-ups across processes: while somebody sleeps, a thread polls whether another connection has committed, and wakes whom
-//! that concerns. Nobody asleep, nothing polled.
+//! Wake-ups across processes: while somebody sleeps, a thread looks whether another connection has committed, and wakes whom
+//! that concerns. Nobody asleep, nobody looks.
 
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
-use std::time::Duration;
 
 use fencepost_core::{Error, Kind, QueueName, Result, Topic, WakeReceiver};
 use rusqlite::{Connection, OptionalExtension};
@@ -14,10 +13,8 @@ use rusqlite::{Connection, OptionalExtension};
 use crate::connection::{Purpose, connect};
 use crate::error::driver_error;
 use crate::options::SqliteOptions;
+use crate::pace::Pace;
 use crate::state::Shared;
-
-/// How often the file is looked at while somebody sleeps: a wake-up across processes takes half of it on average.
-const INTERVAL: Duration = Duration::from_millis(5);
 
 /// With more new messages than this, every sleeper is woken instead of looking up whose they are.
 const MANY: i64 = 10_000;
@@ -49,6 +46,7 @@ impl Watcher {
     /// Opens the watcher's connection and starts its thread; it ends when the store is closed or dropped.
     pub(crate) fn start(path: &Path, options: &SqliteOptions, shared: Arc<Shared>) -> Result<Self> {
         let view = View { connection: connect(path, options, Purpose::Read)?, version: 0, marks: HashMap::new() };
+        let pace = Pace::new(&view.connection);
         let watched = Arc::new(Watched {
             shared,
             view: Mutex::new(Some(view)),
@@ -58,7 +56,7 @@ impl Watcher {
         let watching = watched.clone();
         thread::Builder::new()
             .name("fencepost-watch".into())
-            .spawn(move || watching.run())
+            .spawn(move || watching.run(pace))
             .map_err(|cause| Error::new(Kind::Unavailable, "cannot start the watcher thread").caused_by(cause))?;
         Ok(Self(watched))
     }
@@ -104,22 +102,25 @@ impl Watched {
         self.changed.notify_one();
     }
 
-    fn run(&self) {
+    fn run(&self, mut pace: Pace) {
         loop {
             {
                 let mut view = self.view();
                 let Some(view) = view.as_mut() else { return };
-                if !self.shared.hub.is_empty()
-                    && let Err(error) = view.look(&self.shared)
-                {
-                    // Polling stays the truth, so a look that failed costs time, not messages.
-                    tracing::debug!(%error, "cannot look for commits of other processes");
+                if !self.shared.hub.is_empty() {
+                    match view.look(&self.shared) {
+                        Ok(true) => pace.found(),
+                        Ok(false) => {}
+                        // Polling stays the truth, so a look that failed costs time, not messages.
+                        Err(error) => tracing::debug!(%error, "cannot look for commits of other processes"),
+                    }
                 }
             }
             if self.shared.hub.is_empty() {
                 self.wait_for_sleepers();
+                pace.quicken();
             } else {
-                thread::sleep(INTERVAL);
+                pace.rest();
             }
         }
     }
@@ -132,22 +133,22 @@ impl Watched {
 }
 
 impl View {
-    /// Wakes whom the commits of others since the last look concern.
-    fn look(&mut self, shared: &Shared) -> Result<()> {
+    /// Wakes whom the commits of others since the last look concern. Returns whether there were any.
+    fn look(&mut self, shared: &Shared) -> Result<bool> {
         let version = self
             .connection
             .prepare_cached("PRAGMA data_version")
             .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
             .map_err(driver_error)?;
         if version == self.version {
-            return Ok(());
+            return Ok(false);
         }
         self.wake_messages(shared)?;
         self.wake_marked(shared)?;
         // ORDER: the version was taken before what was looked at: a commit during the look is seen again by the next one, and a
         // look that failed is made again.
         self.version = version;
-        Ok(())
+        Ok(true)
     }
 
     fn wake_messages(&self, shared: &Shared) -> Result<()> {

@@ -45,4 +45,7 @@ pub struct Readme;
 /// The guide's examples, compiled and run as they stand there.
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../../../docs/guide/leases.md")]
-pub struct LeasesGuide;
+#[doc = include_str!("../../../docs/guide/queues.md")]
+#[doc = include_str!("../../../docs/guide/failures.md")]
+#[doc = include_str!("../../../docs/guide/sqlite.md")]
+pub struct Guide;

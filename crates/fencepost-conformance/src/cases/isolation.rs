@@ -249,6 +249,7 @@ pub async fn a40_what_had_come_again_is_isolated_too(h: &dyn Harness) {
     let mixed = stage.receive(&first, 100).await;
     assert_eq!(ids(&mixed), [sent.clone(), fresh.clone()].concat());
     let (grant, mut handed_out) = die(&stage).await;
+    assert_eq!(handed_out, sent[..1]);
     assert_eq!(stage.store.ack(&grant.token, mixed.id).await.unwrap(), 1);
     while let Some(one) = stage.try_receive(&grant.token, 100).await {
         assert_eq!(one.messages.len(), 1);

@@ -19,6 +19,7 @@ modules! {
     dead_letters;
     delays;
     dispositions;
+    dropped;
     fences;
     idle;
     isolation;

@@ -112,7 +112,7 @@ pub async fn a_read_from_before_what_was_removed_is_refused(h: &dyn Harness) {
     assert_eq!(read(&stage, Start::Position(all.next), 100).await.messages, []);
 }
 
-/// Expired messages are left out and do not end a page early for ever; delayed ones come once they are due.
+/// Expired messages are left out, and only the end makes an empty page; delayed ones come once they are due.
 pub async fn a_read_leaves_out_what_expired_and_waits_for_what_is_due(h: &dyn Harness) {
     let stage = Stage::bare(h, 1).await;
     let mut sent = Vec::new();
@@ -125,9 +125,12 @@ pub async fn a_read_leaves_out_what_expired_and_waits_for_what_is_due(h: &dyn Ha
     assert_eq!(page_ids(&read(&stage, Start::Earliest, 100).await), sent);
     stage.pass_seconds(10);
     let (mut from, mut seen) = (Start::Earliest, Vec::new());
-    for _ in 0..7 {
+    loop {
         let page = read(&stage, from, 1).await;
         from = Start::Position(page.next);
+        if page.messages.is_empty() {
+            break;
+        }
         seen.extend(page_ids(&page));
     }
     assert_eq!(seen, [sent[1], sent[3], sent[5]]);

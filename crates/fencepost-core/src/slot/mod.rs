@@ -170,7 +170,8 @@ pub trait Slots: Send + Sync {
     async fn ack(&self, token: &SlotToken, batch: BatchId) -> Result<u32>;
 
     /// Acks the open batch up to and with one of its messages. The rest stays open as the same batch, with the dispositions of its
-    /// messages; through the last message this is an ack. Returns how many messages were acked: 0 when the message was before.
+    /// messages; through the last message this is an ack. Returns how many messages were acked: 0, and no
+    /// change, when the cursor is past the message, so that the call can be repeated.
     ///
     /// # Errors
     /// As [`Slots::ack`]; `not_found` when the message is not of the batch.

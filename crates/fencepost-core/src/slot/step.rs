@@ -96,7 +96,7 @@ pub enum Found {
 pub enum Part {
     /// It is not of the batch.
     Foreign,
-    /// It was acked before.
+    /// It is behind the cursor: acked or set aside before, by the same call perhaps.
     Acked,
     /// It is of the batch, and more follow.
     First {
@@ -351,6 +351,19 @@ impl SlotState {
             && self.batch.is_some_and(|batch| {
                 batch.size > 0 && batch.crashes + 1 >= if batch.alone { CONVICTED } else { max_crashes }
             })
+    }
+
+    /// For engines: how far the cursor goes when what the open batch has up to `position` is finished. Not past the end of the batch:
+    /// a message that was replayed may sit behind it, and others that are to come in between.
+    pub fn cursor_after(&self, position: Position) -> Position {
+        let end = self.batch.map_or(self.cursor, |open| open.through);
+        self.cursor.max(position.min(end))
+    }
+
+    /// For engines: whether what was decided about the message at `position` is settled with what comes up to `through`. While one
+    /// message at a time is handed out, what was decided about those to come waits for its turn.
+    pub fn settles(&self, position: Position, through: Position) -> bool {
+        self.isolated.is_none_or(|end| position <= through || position > end)
     }
 
     /// Whether `batch` is the open one.

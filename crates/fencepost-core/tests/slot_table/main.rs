@@ -17,8 +17,8 @@ use fencepost_core::{ConsumerPath, Epoch, Kind, Nonce, Position, SlotIndex, Time
 use contract::contract;
 use promise::promised;
 use situation::{
-    Claimants, EXPIRY, OPEN, OTHER, OWN, STALE, at, batch, epoch, finds_a_suspect, message, nonce, position,
-    situations, ttl, worker,
+    CURSOR, Claimants, EXPIRY, ISOLATED, OPEN, OTHER, OWN, STALE, Situation, THROUGH, WITHIN, at, batch, epoch,
+    finds_a_suspect, message, nonce, position, situations, ttl, worker,
 };
 
 #[test]
@@ -56,6 +56,20 @@ fn a_message_is_suspected_by_the_takeover_that_reaches_the_limit() {
             let found = situation.state.is_suspected(max_crashes, situation.now);
             assert_eq!(found, finds_a_suspect(&situation, max_crashes), "{max_crashes} in {situation:?}");
         }
+    }
+}
+
+#[test]
+fn the_cursor_never_passes_the_end_of_the_open_batch() {
+    for Situation { state, .. } in situations() {
+        let end = if state.batch.is_some() { THROUGH } else { CURSOR };
+        for (finished, expected) in [(CURSOR - 1, CURSOR), (WITHIN, WITHIN.min(end)), (THROUGH + 1, end)] {
+            assert_eq!(state.cursor_after(position(finished)), position(expected), "{finished} in {state:?}");
+        }
+        let settled =
+            [WITHIN, WITHIN + 1, ISOLATED, ISOLATED + 1].map(|at| state.settles(position(at), position(WITHIN)));
+        let isolated = state.isolated.is_some();
+        assert_eq!(settled, [true, !isolated, !isolated, true], "{state:?}");
     }
 }
 

@@ -5,13 +5,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use fencepost_core::{
-    AcquireLease, Acquired, Error, HolderName, Kind, LeaseName, LeaseToken, Leases, Reason, Release, Store, Ttl,
+    AcquireLease, Acquired, BatchSize, ClaimSlot, Consumers, CreateConsumer, Delay, Error, Failure, HolderName, Kind,
+    LeaseName, LeaseToken, Leases, NewMessage, Partitions, Queues, Reason, Release, SlotCount, Slots, Store, Ttl,
+    WorkerName,
 };
 use fencepost_mem::MemStore;
 use fencepost_runtime::{KeptLease, Waiting};
 use tokio::time::Instant;
 
-use crate::stage::{PATIENCE, Stage, TTL, pass, ttl, virtual_clock};
+use crate::stage::{PATIENCE, Stage, TTL, pass, path, ttl, virtual_clock};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 /// Waiters for one expiry do not ask in step; timers count whole milliseconds.
@@ -182,4 +184,38 @@ async fn forty_waiters_hold_the_lease_one_after_another() {
         waiter.await.unwrap();
     }
     assert_eq!(since.elapsed().as_secs(), 400);
+}
+
+/// A receive that waits is woken by a send and by what becomes due, and ends with its time.
+#[tokio::test(start_paused = true)]
+async fn a_receive_waits_for_a_send_and_for_what_becomes_due() {
+    let store = MemStore::new(virtual_clock());
+    store.create_queue(&path().queue, Partitions::default()).await.unwrap();
+    store.create_consumer(&CreateConsumer::ordered(path(), SlotCount::new(1).unwrap())).await.unwrap();
+    let claim = ClaimSlot::new(path(), WorkerName::new("waiter").unwrap()).ttl(Ttl::MAX);
+    let token = store.claim(&claim).await.unwrap().unwrap().token;
+    let waited = async |wait| {
+        let since = Instant::now();
+        let batch = store.receive_within(&token, BatchSize::ONE, wait).await.unwrap();
+        if let Some(batch) = &batch {
+            store.nack(&token, batch.id, batch.messages[0].id, &Failure::default().retry_after(soon())).await.unwrap();
+            store.ack(&token, batch.id).await.unwrap();
+        }
+        (batch.map(|batch| batch.messages[0].attempt), since.elapsed())
+    };
+    assert_eq!(waited(Duration::from_secs(3)).await, (None, Duration::from_secs(3)));
+    let delayed = NewMessage::new("x").unwrap().delay(Delay::new(Duration::from_millis(1_500)).unwrap());
+    let (received, _) = tokio::join!(waited(HOUR), async {
+        pass(Duration::from_millis(500)).await;
+        store.send(&path().queue, delayed).await.unwrap()
+    });
+    assert_eq!((received.0, received.1.as_millis()), (Some(1), 2_000), "when it is due");
+    let (attempt, after) = waited(HOUR).await;
+    assert_eq!((attempt, after.as_millis()), (Some(2), 700), "when it comes again");
+    store.pause_queue(&path().queue).await.unwrap();
+    assert_eq!(waited(Duration::from_secs(2)).await.0, None, "a paused queue hands out nothing");
+}
+
+fn soon() -> Delay {
+    Delay::new(Duration::from_millis(700)).unwrap()
 }

@@ -16,6 +16,11 @@ use crate::statement::{all, find};
 
 /// Acks a batch; also for callers' transactions.
 pub(crate) fn ack(group: &mut Group<'_>, token: &SlotToken, batch: BatchId) -> Result<u32> {
+    ack_as("ack", group, token, batch)
+}
+
+/// Acks a batch for a call of this name.
+pub(super) fn ack_as(operation: &'static str, group: &mut Group<'_>, token: &SlotToken, batch: BatchId) -> Result<u32> {
     let consumer = consumer::load(group.connection(), &token.path)?;
     let state = row::load(group.connection(), &consumer, &token.path, token.slot)?;
     match judge(group, &consumer, token.slot, &state, &Call::Ack { epoch: token.epoch, batch })? {
@@ -25,7 +30,7 @@ pub(crate) fn ack(group: &mut Group<'_>, token: &SlotToken, batch: BatchId) -> R
             }
             Ok(count)
         }
-        other => Err(unexpected("ack", token, other)),
+        other => Err(unexpected(operation, token, other)),
     }
 }
 
@@ -38,7 +43,7 @@ pub(super) fn settle_open(
     state: &SlotState,
 ) -> Result<()> {
     let Some(open) = state.batch.filter(|open| !open.plain) else { return Ok(()) };
-    let extent = Extent::Whole(state.isolated.map(|_| open.through));
+    let extent = Extent::Whole(state, open.through);
     let now = group.now()?;
     settle(group.connection(), consumer, path, slot, extent, open.deliveries, now)
 }
@@ -48,9 +53,9 @@ pub(super) fn ack_through(group: &mut Group<'_>, token: &SlotToken, batch: Batch
     let consumer = consumer::load(group.connection(), &token.path)?;
     let state = row::load(group.connection(), &consumer, &token.path, token.slot)?;
     let open = state.batch.filter(|open| open.id == batch && state.is_own(token.epoch));
-    let (part, extent) = match open {
+    let (part, at) = match open {
         Some(open) => part(group.connection(), &consumer, token, &state, open, message)?,
-        None => (Part::Foreign, Extent::Whole(None)),
+        None => (Part::Foreign, state.cursor),
     };
     let call = Call::AckThrough { epoch: token.epoch, batch, message, part };
     let acked = match judge(group, &consumer, token.slot, &state, &call)? {
@@ -61,6 +66,7 @@ pub(super) fn ack_through(group: &mut Group<'_>, token: &SlotToken, batch: Batch
         (Some(_), Part::Whole) => settle_open(group, &consumer, &token.path, token.slot, &state)?,
         (Some(open), Part::First { .. }) if !open.plain => {
             let now = group.now()?;
+            let extent = Extent::Through(at);
             settle(group.connection(), &consumer, &token.path, token.slot, extent, open.deliveries, now)?;
         }
         _ => {}
@@ -68,7 +74,7 @@ pub(super) fn ack_through(group: &mut Group<'_>, token: &SlotToken, batch: Batch
     Ok(acked)
 }
 
-/// What a message is to an open batch, and how much of the batch an ack through it covers.
+/// What a message is to an open batch, and where it sits.
 fn part(
     connection: &Connection,
     consumer: &ConsumerRow,
@@ -76,22 +82,21 @@ fn part(
     state: &SlotState,
     open: OpenBatch,
     message: MessageId,
-) -> Result<(Part, Extent)> {
-    let whole = Extent::Whole(None);
+) -> Result<(Part, Position)> {
     let Some(named) = locate(connection, consumer, token, state, open, message)? else {
-        let acked = was_acked(connection, consumer, token, state, message)?;
-        return Ok((if acked { Part::Acked } else { Part::Foreign }, whole));
+        let behind = is_behind(connection, consumer, token, state, message)?;
+        return Ok((if behind { Part::Acked } else { Part::Foreign }, state.cursor));
     };
     let at = named.position;
     let mut undecided: Vec<Position> =
         in_log(connection, consumer, token.slot, state, open)?.into_iter().map(Position::from_storage).collect();
     undecided.extend(consumer.in_batch(connection, token.slot)?.iter().map(|row| row.position));
-    let decided_later = consumer.decided(connection, token.slot, open)?.iter().any(|row| row.position > at);
+    let decided_later = consumer.decided(connection, token.slot, state, open)?.iter().any(|row| row.position > at);
     if !decided_later && undecided.iter().all(|position| *position <= at) {
-        return Ok((Part::Whole, whole));
+        return Ok((Part::Whole, at));
     }
     let acked = undecided.iter().filter(|position| **position <= at).count() as u32;
-    Ok((Part::First { through: state.cursor.max(at), acked }, Extent::Through(at)))
+    Ok((Part::First { through: state.cursor_after(at), acked }, at))
 }
 
 /// A message of an open batch, in the log or set aside.
@@ -119,7 +124,7 @@ fn locate(
     message: MessageId,
 ) -> Result<Option<Named>> {
     if let Some(AsideRow { position, partition, key, aside, .. }) = consumer.aside_named(connection, message)? {
-        let covered = aside.place == Place::Batch || (aside.is_in_batch() && position <= open.through);
+        let covered = aside.place == Place::Batch || (aside.is_in_batch() && state.settles(position, open.through));
         let own = consumer.slots.owner(partition) == token.slot;
         return Ok((own && covered).then_some(Named { position, partition, key, aside: Some(aside) }));
     }
@@ -144,19 +149,20 @@ fn in_queue(connection: &Connection, consumer: &ConsumerRow, message: MessageId)
     found.map(named).transpose()
 }
 
-/// Whether a message is of the slot and behind it.
-fn was_acked(
+/// Whether a message is of the slot and behind its cursor: acked, or set aside by an earlier ack, of this batch perhaps.
+fn is_behind(
     connection: &Connection,
     consumer: &ConsumerRow,
     token: &SlotToken,
     state: &SlotState,
     message: MessageId,
 ) -> Result<bool> {
-    if consumer.aside_named(connection, message)?.is_some() {
-        return Ok(false);
-    }
-    let found = in_queue(connection, consumer, message)?;
-    Ok(found.is_some_and(|named| named.position <= state.cursor && consumer.slots.owner(named.partition) == token.slot))
+    let found = match consumer.aside_named(connection, message)? {
+        Some(row) => Some((row.position, row.partition)),
+        None => in_queue(connection, consumer, message)?.map(|named| (named.position, named.partition)),
+    };
+    Ok(found
+        .is_some_and(|(position, partition)| position <= state.cursor && consumer.slots.owner(partition) == token.slot))
 }
 
 /// What a call decides about a message of the open batch.
@@ -198,7 +204,7 @@ where
     let comes_again = matches!(disposition, Disposition::Retry { .. } | Disposition::Snooze { .. });
     let later = match &named.key {
         Some(key) if comes_again && consumer.policy.pauses() => {
-            later(connection, &consumer, state.cursor, open, &named, key)?
+            later(connection, &consumer, &state, open, &named, key)?
         }
         _ => Vec::new(),
     };
@@ -219,13 +225,13 @@ where
 fn later(
     connection: &Connection,
     consumer: &ConsumerRow,
-    cursor: Position,
+    state: &SlotState,
     open: OpenBatch,
     head: &Named,
     key: &str,
 ) -> Result<Vec<(Named, MessageId)>> {
     let partition = head.partition;
-    let after = head.position.max(cursor).to_storage();
+    let after = head.position.max(state.cursor).to_storage();
     let values = (consumer.queue, partition.get(), after, open.through.to_storage(), key, consumer.id);
     let sql = include_str!("../../sql/aside/of_key_in_log.sql");
     let in_log: Vec<(i64, i64)> = all(connection, sql, values, |row| Ok((row.get(0)?, row.get(1)?)))?;
@@ -238,7 +244,10 @@ fn later(
     let withdrawn = Place::Decided(Disposition::Withdrawn);
     for row in consumer.settling(connection, partition)? {
         let same = row.key.as_deref() == Some(key) && row.position > head.position;
-        if same && (row.aside.place == Place::Batch || (row.aside.place == withdrawn && row.position <= open.through)) {
+        if same
+            && (row.aside.place == Place::Batch
+                || (row.aside.place == withdrawn && state.settles(row.position, open.through)))
+        {
             let AsideRow { position, id, key, aside, .. } = row;
             found.push((Named { position, partition, key, aside: Some(aside) }, id));
         }
@@ -285,7 +294,7 @@ pub(super) fn suspect(
     let fresh = in_log(connection, consumer, slot, state, open)?.into_iter().next().map(Position::from_storage);
     let again = again.filter(|row| fresh.is_none_or(|fresh| row.position < fresh));
     let first = again.map(|row| (row.position, Some(row.aside))).or(fresh.map(|position| (position, None)));
-    Ok(first.map(|(position, aside)| Suspect { position, aside, through: state.cursor.max(position) }))
+    Ok(first.map(|(position, aside)| Suspect { position, aside, through: state.cursor_after(position) }))
 }
 
 impl Suspect {

@@ -7,7 +7,7 @@ use fencepost_core::{
 };
 use rusqlite::Connection;
 
-use super::finish::{ack, settle_open};
+use super::finish::{ack_as, settle_open};
 use super::pick::{Picked, pick};
 use super::{judge, row, unexpected};
 use crate::aside::{Extent, settle};
@@ -266,7 +266,7 @@ pub(super) fn ack_receive(
     }
     let now = group.now()?;
     let acking = step(&state, &Call::Ack { epoch: token.epoch, batch }, now);
-    let Outcome::Acked(acked) = acking.outcome else { return Err(unexpected("ack", token, acking.outcome)) };
+    let Outcome::Acked(acked) = acking.outcome else { return Err(unexpected("ack_receive", token, acking.outcome)) };
     let closed = acking.next.as_ref().unwrap_or(&state);
     let found = match messages.len() as u32 {
         0 => Found::Nothing,
@@ -285,7 +285,7 @@ pub(super) fn ack_receive(
 }
 
 fn ack_then_receive(group: &mut Group<'_>, token: &SlotToken, batch: BatchId, max: BatchSize) -> Result<AckReceived> {
-    let acked = ack(group, token, batch)?;
+    let acked = ack_as("ack_receive", group, token, batch)?;
     for _ in 0..PASSES {
         if let Received::Batch(next) = receive(group, token, max, None)? {
             return Ok(AckReceived { acked, next });

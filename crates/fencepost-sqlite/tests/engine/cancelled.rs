@@ -7,7 +7,7 @@ use fencepost_core::{
     WorkerName,
 };
 
-use crate::place::{Place, billing, claim, index, orders, queued, run, status, text};
+use crate::place::{Place, Still, billing, claim, index, orders, queued, run, status, text};
 
 #[test]
 fn a_slot_that_was_granted_to_a_dropped_claim_is_given_back() {
@@ -15,7 +15,9 @@ fn a_slot_that_was_granted_to_a_dropped_claim_is_given_back() {
         let place = Place::new();
         let store = place.stage().await;
         let request = ClaimSlot::new(billing(), WorkerName::new("gone").unwrap()).ttl(Ttl::MAX);
+        let still = Still::new(&store).await;
         let dropped = queued(store.claim_slot(&request, index(0)));
+        still.let_go().await;
         let granted = loop {
             if let Some(epoch) = status(&store, 0).await.state.epoch {
                 break epoch;
@@ -40,7 +42,9 @@ fn a_takeover_by_a_dropped_claim_leaves_the_batch_to_the_next() {
         let batch = store.receive(&owner.token, Default::default()).await.unwrap().expect("a message waits");
         store.abandon_slot(&owner.token).await.unwrap();
         let request = ClaimSlot::new(billing(), WorkerName::new("gone").unwrap()).ttl(Ttl::MAX);
+        let still = Still::new(&store).await;
         let dropped = queued(store.claim_slot(&request, index(0)));
+        still.let_go().await;
         while status(&store, 0).await.state.epoch == Some(owner.token.epoch) {}
         let mut given_back = store.wakes(&Topic::Slots(billing()));
         drop(dropped);
@@ -60,7 +64,9 @@ fn a_lease_that_was_granted_to_a_dropped_acquire_is_given_back() {
             AcquireLease::new(LeaseName::new("l").unwrap(), HolderName::new(holder).unwrap()).ttl(Ttl::MAX)
         };
         let gone = request("gone");
+        let still = Still::new(&store).await;
         let dropped = queued(store.acquire_lease(&gone));
+        still.let_go().await;
         while store.lease_status().await.unwrap().is_empty() {}
         drop(dropped);
         let token = loop {

@@ -8,5 +8,6 @@ mod joined;
 mod opening;
 mod place;
 mod puppet;
+mod races;
 mod takeover;
 mod wakes;

@@ -1,0 +1,158 @@
+//! How often the watcher looks. Where the system tells of writes to the write-ahead log, that is a hint to look often for a while,
+//! and seldom otherwise. A hint is never the truth: looks are.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use notices::Notices;
+use rusqlite::Connection;
+
+/// How often the file is looked at without hints: a wake-up across processes takes half of it on average.
+const UNHINTED: Duration = Duration::from_millis(5);
+
+/// How often while somebody writes. The hint comes before the commit is durable, and only then can it be seen.
+const BUSY: Duration = Duration::from_millis(1);
+
+/// How long somebody counts as writing after a hint: longer than a commit takes to become durable.
+const WHILE: Duration = Duration::from_millis(250);
+
+/// How often while nobody writes.
+const QUIET: Duration = Duration::from_millis(100);
+
+/// When to look next.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    notices: Option<Notices>,
+    hinted: Instant,
+}
+
+impl Pace {
+    /// For the file of `connection`, which is open in write-ahead mode elsewhere too, so that its log stays the same file.
+    pub(crate) fn new(connection: &Connection) -> Self {
+        Self { notices: Notices::of_log(connection), hinted: Instant::now() }
+    }
+
+    /// Looks often for a while.
+    pub(crate) fn quicken(&mut self) {
+        self.hinted = Instant::now();
+    }
+
+    /// Hears that a look found a commit. One without a hint means that none can be relied on, as on some file systems.
+    pub(crate) fn found(&mut self) {
+        if self.hinted.elapsed() > WHILE {
+            self.notices = None;
+        }
+    }
+
+    /// Waits until it is time to look.
+    pub(crate) fn rest(&mut self) {
+        let Some(notices) = &self.notices else { return thread::sleep(UNHINTED) };
+        let came = if self.hinted.elapsed() < WHILE {
+            thread::sleep(BUSY);
+            notices.come_within(Duration::ZERO)
+        } else {
+            notices.come_within(QUIET)
+        };
+        match came {
+            Some(true) => self.quicken(),
+            Some(false) => {}
+            None => self.notices = None,
+        }
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod notices {
+    use std::os::fd::OwnedFd;
+    use std::time::Duration;
+
+    use rusqlite::Connection;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
+    use rustix::io::{Errno, read};
+
+    /// Notices of writes to one file.
+    #[derive(Debug)]
+    pub(super) struct Notices(OwnedFd);
+
+    impl Notices {
+        // INVARIANT: nothing here opens the file: closing it again would drop the locks that SQLite holds on it.
+        pub(super) fn of_log(connection: &Connection) -> Option<Self> {
+            let queue = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
+            add_watch(&queue, format!("{}-wal", connection.path()?), WatchFlags::MODIFY).ok()?;
+            Some(Self(queue))
+        }
+
+        /// Whether some came within `bound`; nothing when that cannot be known any more. All that have come are one.
+        pub(super) fn come_within(&self, bound: Duration) -> Option<bool> {
+            let mut waiting = [PollFd::new(&self.0, PollFlags::IN)];
+            match poll(&mut waiting, Some(&Timespec::try_from(bound).ok()?)) {
+                Ok(0) | Err(Errno::INTR) => return Some(false),
+                Ok(_) => {}
+                Err(_) => return None,
+            }
+            let mut notices = [0; 4_096];
+            match read(&self.0, &mut notices) {
+                Ok(1..) | Err(Errno::AGAIN | Errno::INTR) => Some(true),
+                _ => None,
+            }
+        }
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+mod notices {
+    use std::time::Duration;
+
+    use rusqlite::Connection;
+
+    /// No such notices here.
+    #[derive(Debug)]
+    pub(super) enum Notices {}
+
+    impl Notices {
+        pub(super) fn of_log(_: &Connection) -> Option<Self> {
+            None
+        }
+
+        pub(super) fn come_within(&self, _: Duration) -> Option<bool> {
+            match *self {}
+        }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    fn pair(folder: &tempfile::TempDir) -> (Connection, Connection) {
+        let file = folder.path().join("pace.db");
+        let writing = Connection::open(&file).unwrap();
+        writing.execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE t (x)").unwrap();
+        (writing, Connection::open(&file).unwrap())
+    }
+
+    #[test]
+    fn a_commit_of_somebody_else_gives_a_hint() {
+        let folder = tempfile::tempdir().unwrap();
+        let (writing, looking) = pair(&folder);
+        let pace = Pace::new(&looking);
+        let notices = pace.notices.as_ref().unwrap();
+        assert_eq!(notices.come_within(Duration::ZERO), Some(false));
+        writing.execute("INSERT INTO t VALUES (1)", []).unwrap();
+        assert_eq!(notices.come_within(Duration::from_secs(10)), Some(true));
+        assert_eq!(notices.come_within(Duration::ZERO), Some(false));
+    }
+
+    #[test]
+    fn hints_are_relied_on_until_a_commit_comes_without_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let (_writing, looking) = pair(&folder);
+        let mut pace = Pace::new(&looking);
+        pace.found();
+        assert!(pace.notices.is_some());
+        pace.hinted = Instant::now().checked_sub(WHILE * 2).unwrap();
+        pace.found();
+        assert!(pace.notices.is_none());
+    }
+}

@@ -1,0 +1,152 @@
+//! One ordeal: messages are sent while workers are killed, stopped and replaced.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use fencepost::sqlite::{SqliteOptions, SqliteStore, driver_error};
+use fencepost::{
+    Consumers, CreateConsumer, FailurePolicy, Key, NewMessage, OnFailure, Partitions, Queues, SlotCount, Slots,
+};
+
+use crate::part::{TTL, path};
+use crate::place::PATIENCE;
+use crate::puppet::Puppet;
+
+const WORKERS: usize = 3;
+const MESSAGES: u64 = 1_200;
+/// How many keys there are; a few messages have none.
+pub const KEYS: u64 = 24;
+
+/// What becomes of a message, from the digits that its payload ends with: the same whoever handles it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    Finishes,
+    Fails,
+    IsRejected,
+}
+
+impl Fate {
+    pub fn of(payload: &[u8], attempt: u32) -> Self {
+        let text = std::str::from_utf8(payload).unwrap();
+        match text.rsplit('/').next().unwrap() {
+            // It fails so often.
+            "fails1" if attempt <= 1 => Fate::Fails,
+            "fails2" if attempt <= 2 => Fate::Fails,
+            "rejected" => Fate::IsRejected,
+            "hopeless" => Fate::Fails,
+            _ => Fate::Finishes,
+        }
+    }
+}
+
+/// What was done, for the checkers.
+#[derive(Debug, Default)]
+pub struct Ordeal {
+    pub sent: Vec<(i64, String)>,
+    pub kills: u32,
+    pub stops: u32,
+}
+
+/// Randomness that a seed repeats.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        // The generator is splitmix64, by Sebastiano Vigna.
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)) % sides
+    }
+}
+
+pub fn run<F: Copy>(test: F, file: &Path, seed: u64, policy: OnFailure) -> Ordeal {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let store = stage(file, policy).await;
+        let mut dice = Dice(seed);
+        let mut ordeal = Ordeal::default();
+        let mut workers: Vec<Puppet> = (0..WORKERS).map(|_| Puppet::start(test, file)).collect();
+        workers.iter().for_each(|worker| assert_eq!(worker.hear(), "joined"));
+        let mut frozen: Option<(usize, Instant)> = None;
+        let mut next_blow = Instant::now() + Duration::from_millis(100);
+        let started = Instant::now();
+        let mut number = 0;
+        loop {
+            if number < MESSAGES {
+                let many = 1 + dice.roll(12);
+                send(&store, &mut dice, number, many.min(MESSAGES - number), &mut ordeal).await;
+                number += many.min(MESSAGES - number);
+            } else if frozen.is_none() && store.consumer_status(None).await.unwrap()[0].lag == 0 {
+                break;
+            }
+            if frozen.is_some_and(|(_, until)| Instant::now() >= until) {
+                let (index, _) = frozen.take().unwrap();
+                workers[index].thaw();
+            }
+            if Instant::now() >= next_blow && number < MESSAGES {
+                let index = dice.roll(WORKERS as u64) as usize;
+                if frozen.is_none() && dice.roll(3) == 0 {
+                    workers[index].freeze();
+                    frozen = Some((index, Instant::now() + TTL + Duration::from_millis(200 + dice.roll(500))));
+                    ordeal.stops += 1;
+                } else if frozen.is_none_or(|(stopped, _)| stopped != index) {
+                    workers[index].kill();
+                    workers[index] = Puppet::start(test, file);
+                    ordeal.kills += 1;
+                }
+                next_blow = Instant::now() + Duration::from_millis(100 + dice.roll(400));
+            }
+            if started.elapsed() > PATIENCE {
+                panic!("seed {seed}: it does not come to an end: {:#?}", store.slot_status(None).await);
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await; // TIME: messages come over time
+        }
+        ordeal
+    })
+}
+
+async fn stage(file: &Path, on_failure: OnFailure) -> SqliteStore {
+    let store = SqliteStore::open(file, SqliteOptions::default().create(true)).await.unwrap();
+    store
+        .write(|tx| {
+            let effects =
+                "CREATE TABLE effect (at INTEGER PRIMARY KEY, id INTEGER, payload TEXT, slot INTEGER, epoch INTEGER)";
+            tx.execute_batch(effects).map_err(driver_error)
+        })
+        .await
+        .unwrap();
+    let path = path();
+    store.create_queue(&path.queue, Partitions::new(8).unwrap()).await.unwrap();
+    let policy = FailurePolicy::default()
+        .on_failure(on_failure)
+        .max_attempts(3)
+        .and_then(|policy| policy.backoff(Duration::from_millis(20)))
+        .unwrap();
+    let request = CreateConsumer::ordered(path, SlotCount::new(4).unwrap()).policy(policy);
+    store.create_consumer(&request).await.unwrap();
+    store
+}
+
+async fn send(store: &SqliteStore, dice: &mut Dice, from: u64, many: u64, ordeal: &mut Ordeal) {
+    let mut texts = Vec::new();
+    let mut messages = Vec::new();
+    for number in from..from + many {
+        let fate = match dice.roll(40) {
+            0..=2 => "fails1",
+            3 => "fails2",
+            4 => "rejected",
+            5 => "hopeless",
+            _ => "finishes",
+        };
+        let key = dice.roll(KEYS + 4);
+        let text = format!("{key}/{number}/{fate}");
+        // The last few have no key.
+        let keyed = (key < KEYS).then(|| Key::new(format!("key {key}")).unwrap());
+        messages.push(NewMessage::new(text.as_str()).unwrap().key(keyed));
+        texts.push(text);
+    }
+    let ids = store.send_batch(&path().queue, messages).await.unwrap();
+    ordeal.sent.extend(ids.iter().map(|id| id.get()).zip(texts));
+}
