@@ -1,9 +1,11 @@
 //! Maintenance: what any worker does for all from time to time, in transactions of bounded size.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fencepost_core::refusal::no_queue;
-use fencepost_core::{DEAD_KEPT, Position, QueueName, Result, SlotCount, Timestamp, Topic};
+use fencepost_core::{DEAD_KEPT, Partition, Partitions, Position, QueueName, Result, SlotCount, Timestamp, Topic};
 use rusqlite::Connection;
 
 use crate::log;
@@ -99,15 +101,16 @@ impl SqliteStore {
                 || keeping.bytes > keeping.most_bytes
                 || old.is_some_and(|(_, created_at)| keeping.is_past(created_at, now)))
         };
-        let removed = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+        // A step that only measures is none that anybody would notice.
+        let removed = Arc::new(AtomicU64::new(0));
         let counter = removed.clone();
         self.steps(queue, unread, move |group, queue, now| {
             let (measured, removed) = trim_unread(group, queue, now)?;
-            counter.fetch_add(u64::from(removed > 0), std::sync::atomic::Ordering::Relaxed);
+            counter.fetch_add(u64::from(removed > 0), Ordering::Relaxed);
             Ok(measured + removed)
         })
         .await?;
-        Ok(removed.load(std::sync::atomic::Ordering::Relaxed))
+        Ok(removed.load(Ordering::Relaxed))
     }
 
     /// Forgets idempotency keys and dead letters after their time.
@@ -188,7 +191,7 @@ fn due(connection: &Connection, queue: i64, now: Timestamp, most: i64) -> Result
 /// How a queue keeps its messages, and how much of it nobody has read.
 struct Keeping {
     slots: SlotCount,
-    partitions: fencepost_core::Partitions,
+    partitions: Partitions,
     has_consumer: bool,
     consumed: Duration,
     unread: Duration,
@@ -208,7 +211,7 @@ impl Keeping {
         };
         Ok(Some(Self {
             slots: SlotCount::new(1)?,
-            partitions: fencepost_core::Partitions::new(partitions)?,
+            partitions: Partitions::new(partitions)?,
             has_consumer,
             consumed: Duration::from_micros(consumed.unsigned_abs()),
             unread: Duration::from_micros(unread.unsigned_abs()),
@@ -218,7 +221,7 @@ impl Keeping {
         }))
     }
 
-    fn partitions(&self) -> impl Iterator<Item = fencepost_core::Partition> + use<> {
+    fn partitions(&self) -> impl Iterator<Item = Partition> + use<> {
         let (slots, partitions) = (self.slots, self.partitions);
         slots.slots().flat_map(move |slot| slots.share(slot, partitions))
     }
