@@ -143,6 +143,7 @@ fencepost_conformance::suite! {
         a_replayed_message_can_die_again: run,
         replayed_messages_of_a_key_keep_their_order: run,
         a_replayed_message_waits_for_an_earlier_one_of_its_key: run,
+        a_replay_beside_an_open_batch_keeps_the_order_of_its_key: run,
         a_purge_removes_for_good: run,
         dead_letters_outlive_their_consumer: run,
         a_consumer_made_again_gets_the_old_dead_letters: run,

@@ -155,6 +155,29 @@ pub async fn a_replayed_message_waits_for_an_earlier_one_of_its_key(h: &dyn Harn
     assert_eq!(ids(&stage.receive(&token, 100).await), sent[1..]);
 }
 
+/// Under that policy, a replay beside an open batch of the key changes no order: what fails in the batch waits behind the replayed
+/// message, and what had come again behind the batch waits for both.
+pub async fn a_replay_beside_an_open_batch_keeps_the_order_of_its_key(h: &dyn Harness) {
+    let stage = Stage::pausing(h, 1).await;
+    let sent = stage.send(0, 4).await;
+    let token = stage.claim("w1", 0, 600).await.token;
+    let batch = stage.receive(&token, 100).await;
+    stage.nack(&token, &batch, sent[0], 0).await;
+    stage.give_up(&token, &batch, sent[0], "x").await;
+    stage.ack(&token, &batch).await;
+    let open = stage.receive(&token, 2).await;
+    assert_eq!(ids(&open), sent[1..3]);
+    assert_eq!(replay(&stage, None).await, 1);
+    assert_eq!(stage.nack(&token, &open, sent[1], 0).await.withdrawn, sent[2..3]);
+    assert_eq!(stage.ack(&token, &open).await, 0);
+    let mut seen = Vec::new();
+    while let Some(batch) = stage.try_receive(&token, 100).await {
+        seen.extend(ids(&batch));
+        stage.ack(&token, &batch).await;
+    }
+    assert_eq!(seen, sent);
+}
+
 /// Purged, all or those named, dead letters are gone for good; what was replayed before is not touched.
 pub async fn a_purge_removes_for_good(h: &dyn Harness) {
     let stage = Stage::new(h, 1).await;
