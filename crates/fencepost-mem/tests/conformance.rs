@@ -127,6 +127,7 @@ fencepost_conformance::suite! {
         a_purge_removes_for_good: run,
         dead_letters_outlive_their_consumer: run,
         a_consumer_made_again_gets_the_old_dead_letters: run,
+        a_consumer_made_again_gets_what_the_log_does_not_have: run,
         a_replay_passes_over_nothing_that_is_to_come: run,
         dead_letters_go_with_their_queue: run,
         a_dead_letter_outlives_its_message_in_the_log: run,

@@ -227,6 +227,22 @@ pub async fn a_consumer_made_again_gets_the_old_dead_letters(h: &dyn Harness) {
     }
 }
 
+/// A consumer that was made again can have dead letters that the log does not have any more: they count, and come like any other.
+pub async fn a_consumer_made_again_gets_what_the_log_does_not_have(h: &dyn Harness) {
+    let stage = Stage::new(h, 1).await;
+    let sent = stage.bury(0, 2).await;
+    stage.maintain().await;
+    assert_eq!(stage.queue_status().await.stored, 0);
+    stage.store.drop_consumer(&stage.path, false).await.unwrap();
+    stage.create(Start::Earliest).await;
+    assert_eq!(replay(&stage, None).await, 2);
+    let later = stage.send(0, 1).await;
+    let told = stage.store.consumer_status(Some(stage.queue())).await.unwrap().remove(0);
+    assert_eq!((told.lag, told.dead, stage.status(0).await.lag), (3, 0, 3));
+    assert_eq!(consume(&stage, 2).await, [sent[0], later[0], sent[1]], "half of a batch is for what is new");
+    assert_eq!(stage.status(0).await.lag, 0);
+}
+
 /// A consumer that was made again with other slots may have yet to reach messages that sit before a replayed one which is not in the
 /// log any more: acking the replayed one, in part or after a crash, passes over none of them.
 pub async fn a_replay_passes_over_nothing_that_is_to_come(h: &dyn Harness) {
