@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use fencepost_core::slot::{Aside, Found, OpenBatch, Place, Settled, SlotState, share_of_again};
 use fencepost_core::{
-    BatchSize, ConsumerPath, DeadLetter, Disposition, FailureText, Key, MessageId, OnFailure, Position, Result,
-    SlotIndex, Timestamp, UNPARKED,
+    BatchSize, ConsumerPath, DeadLetter, Disposition, FailureText, Key, MessageId, Position, Result, SlotIndex,
+    Timestamp, UNPARKED,
 };
 
 use crate::MemTransaction;
@@ -296,12 +296,14 @@ impl MemTransaction<'_> {
                     dead.insert((path.consumer.clone(), id), (letter, stored));
                 }
                 Settled::Stays(aside) => {
+                    let comes_again = matches!(aside.place, Place::Due(_));
                     let behind = consumer.waits(position, kept.stored.key());
                     let place = if behind { Place::Parked } else { aside.place };
                     let aside = Aside { place, ..aside };
                     let key = kept.stored.key().cloned();
                     consumer.aside.insert(position, Kept { aside, ..kept });
-                    if policy.get_on_failure() == OnFailure::Pause && key.is_some() && !behind {
+                    // Also of one that is behind another itself: a replay puts a head before what was let go already.
+                    if policy.pauses() && key.is_some() && comes_again {
                         consumer.park_behind(position, key.as_ref());
                     }
                 }

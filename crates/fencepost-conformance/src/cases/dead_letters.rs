@@ -155,6 +155,29 @@ pub async fn a_replayed_message_waits_for_an_earlier_one_of_its_key(h: &dyn Harn
     assert_eq!(ids(&stage.receive(&token, 100).await), sent[1..]);
 }
 
+/// Under that policy, a replay beside an open batch of the key changes no order: what fails in the batch waits behind the replayed
+/// message, and what had come again behind the batch waits for both.
+pub async fn a_replay_beside_an_open_batch_keeps_the_order_of_its_key(h: &dyn Harness) {
+    let stage = Stage::pausing(h, 1).await;
+    let sent = stage.send(0, 4).await;
+    let token = stage.claim("w1", 0, 600).await.token;
+    let batch = stage.receive(&token, 100).await;
+    stage.nack(&token, &batch, sent[0], 0).await;
+    stage.give_up(&token, &batch, sent[0], "x").await;
+    stage.ack(&token, &batch).await;
+    let open = stage.receive(&token, 2).await;
+    assert_eq!(ids(&open), sent[1..3]);
+    assert_eq!(replay(&stage, None).await, 1);
+    assert_eq!(stage.nack(&token, &open, sent[1], 0).await.withdrawn, sent[2..3]);
+    assert_eq!(stage.ack(&token, &open).await, 0);
+    let mut seen = Vec::new();
+    while let Some(batch) = stage.try_receive(&token, 100).await {
+        seen.extend(ids(&batch));
+        stage.ack(&token, &batch).await;
+    }
+    assert_eq!(seen, sent);
+}
+
 /// Purged, all or those named, dead letters are gone for good; what was replayed before is not touched.
 pub async fn a_purge_removes_for_good(h: &dyn Harness) {
     let stage = Stage::new(h, 1).await;
@@ -202,6 +225,22 @@ pub async fn a_consumer_made_again_gets_the_old_dead_letters(h: &dyn Harness) {
         assert_eq!(consume(&stage, 100).await, expected, "from {start:?}");
         assert_eq!(stage.status(0).await.lag, 0);
     }
+}
+
+/// A consumer that was made again can have dead letters that the log does not have any more: they count, and come like any other.
+pub async fn a_consumer_made_again_gets_what_the_log_does_not_have(h: &dyn Harness) {
+    let stage = Stage::new(h, 1).await;
+    let sent = stage.bury(0, 2).await;
+    stage.maintain().await;
+    assert_eq!(stage.queue_status().await.stored, 0);
+    stage.store.drop_consumer(&stage.path, false).await.unwrap();
+    stage.create(Start::Earliest).await;
+    assert_eq!(replay(&stage, None).await, 2);
+    let later = stage.send(0, 1).await;
+    let told = stage.store.consumer_status(Some(stage.queue())).await.unwrap().remove(0);
+    assert_eq!((told.lag, told.dead, stage.status(0).await.lag), (3, 0, 3));
+    assert_eq!(consume(&stage, 2).await, [sent[0], later[0], sent[1]], "half of a batch is for what is new");
+    assert_eq!(stage.status(0).await.lag, 0);
 }
 
 /// A consumer that was made again with other slots may have yet to reach messages that sit before a replayed one which is not in the

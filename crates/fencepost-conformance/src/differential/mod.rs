@@ -5,6 +5,7 @@
 //! and how slots, consumers and queues stand. Ids, epochs and positions are each store's own. Beside it each store is held to what no
 //! comparison shows: a ledger checks that nothing is lost, that the order of a key holds, and that everything can be finished.
 
+mod finish;
 mod ledger;
 mod operation;
 mod view;

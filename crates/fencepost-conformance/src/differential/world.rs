@@ -7,8 +7,7 @@ use fencepost_core::slot::GrantOrigin;
 use fencepost_core::{
     Batch, BatchId, BatchSize, ClaimSlot, ConsumerPath, CreateConsumer, Created, Delay, Epoch, Error, Failure,
     FailurePolicy, FailureText, IdempotencyKey, Key, Message, MessageId, NackOutcome, NewMessage, Nonce, OnFailure,
-    OnceTtl, Partitions, Reason, Result, Retention, SlotCount, SlotGrant, SlotIndex, SlotStatus, SlotToken, Start, Ttl,
-    WorkerName,
+    OnceTtl, Partitions, Reason, Result, Retention, SlotCount, SlotGrant, SlotIndex, SlotToken, Start, Ttl, WorkerName,
 };
 
 use super::ledger::{Entry, Ledger};
@@ -18,12 +17,6 @@ use super::{Side, view};
 /// The partitions of the one queue.
 const PARTITIONS: i64 = 4;
 
-/// How often what is left is drained: every round finishes at least one message of every key.
-const ROUNDS: usize = 200;
-
-/// Longer than any delay, retry or grant of a sequence.
-const LONGER_THAN_ANY: Duration = Duration::from_secs(60);
-
 /// A batch, and the messages that it first had.
 type HandedOut = (BatchId, Vec<MessageId>);
 
@@ -32,7 +25,7 @@ pub(super) struct World {
     begun: bool,
     /// Every message's number, in the order of sending.
     pub(super) labels: BTreeMap<MessageId, usize>,
-    sent: Vec<MessageId>,
+    pub(super) sent: Vec<MessageId>,
     /// Every grant of a slot, oldest first.
     grants: BTreeMap<(u8, SlotIndex), Vec<SlotToken>>,
     /// Every batch of a slot, oldest first.
@@ -40,8 +33,8 @@ pub(super) struct World {
     /// The keys of the messages that got their place when they were sent.
     ordered: BTreeMap<usize, String>,
     /// Messages that nobody may ever have been handed out.
-    expiring: BTreeSet<usize>,
-    ledgers: BTreeMap<u8, Ledger>,
+    pub(super) expiring: BTreeSet<usize>,
+    pub(super) ledgers: BTreeMap<u8, Ledger>,
     /// The first promise that was seen to be broken.
     pub(super) broken: Option<String>,
 }
@@ -145,6 +138,7 @@ impl World {
                 format!("{} {label}", if sent.deduplicated { "deduplicated" } else { "new" })
             }
             Operation::Claim { consumer, nonce, ttl } => {
+                let nonce = if self.has_expired(consumer, nonce).await? { None } else { nonce };
                 let grant = store.claim(&self.claim(consumer, nonce, ttl)?).await?;
                 self.granted(consumer, grant)
             }
@@ -269,6 +263,16 @@ impl World {
         }
     }
 
+    /// Whether a grant to the nonce has expired: its slot may be tried first or in its turn, which is not promised.
+    async fn has_expired(&self, consumer: u8, nonce: Option<u8>) -> Result<bool> {
+        let Some(nonce) = nonce.map(|nonce| Nonce::new(format!("n{nonce}"))).transpose()? else { return Ok(false) };
+        let now = self.side.store.now().await?;
+        let statuses = self.side.store.slot_status(None).await?;
+        let owners =
+            statuses.iter().filter(|told| told.path == path(consumer)).filter_map(|told| told.state.owner.as_ref());
+        Ok(owners.into_iter().any(|owner| owner.nonce.as_ref() == Some(&nonce) && owner.expires_at <= now))
+    }
+
     fn claim(&self, consumer: u8, nonce: Option<u8>, ttl: u8) -> Result<ClaimSlot> {
         let claim = ClaimSlot::new(path(consumer), WorkerName::new("w")?).ttl(Ttl::new(seconds(ttl))?);
         Ok(match nonce {
@@ -302,7 +306,7 @@ impl World {
         token.unwrap_or(SlotToken { path: path(owner.consumer), slot, epoch: nobody })
     }
 
-    fn received(&mut self, owner: Owner, batch: Option<&Batch>) -> String {
+    pub(super) fn received(&mut self, owner: Owner, batch: Option<&Batch>) -> String {
         let Some(batch) = batch else { return "nothing".to_owned() };
         let known = self.batches.entry((owner.consumer, index(owner.slot))).or_default();
         if known.last().is_none_or(|(id, _)| *id != batch.id) {
@@ -345,51 +349,6 @@ impl World {
             Some(key) if comes_again => ledger.comes_again(label, key.clone()),
             _ => ledger.is_dead(label),
         }
-    }
-
-    /// Lets every consumer finish what there is, and checks that nothing sticks and nothing was lost.
-    pub(super) async fn finish(&mut self) {
-        let finished = self.drain().await;
-        let stuck = finished.unwrap_or_else(|error| Some(format!("cannot finish: {error:?}")));
-        let lost = |(consumer, ledger): (&u8, &Ledger)| {
-            let sent = (0..self.sent.len()).filter(|label| !self.expiring.contains(label));
-            ledger.lost(sent).map(|label| format!("m{label} was never handed out to {}", path(*consumer)))
-        };
-        let lost = self.ledgers.iter().find_map(lost);
-        self.broken = self.broken.take().or(stuck).or(lost);
-    }
-
-    /// Returns what is left when nothing more comes.
-    async fn drain(&mut self) -> Result<Option<String>> {
-        let store = self.side.store.clone();
-        store.resume_queue(&path(0).queue).await?;
-        let mut left = None;
-        for _ in 0..ROUNDS {
-            self.side.clock.advance(LONGER_THAN_ANY);
-            while store.maintain(None).await? > 0 {}
-            let statuses = store.slot_status(None).await?;
-            left = statuses.iter().find(|status| status.lag > 0).map(|status| format!("{status:?} sticks"));
-            if left.is_none() {
-                break;
-            }
-            for status in statuses.into_iter().filter(|status| status.lag > 0 || status.state.batch.is_some()) {
-                self.drain_slot(&status).await?;
-            }
-        }
-        Ok(left)
-    }
-
-    async fn drain_slot(&mut self, status: &SlotStatus) -> Result<()> {
-        let store = self.side.store.clone();
-        let consumer = (0..CONSUMERS).find(|consumer| path(*consumer) == status.path).expect("no other was made");
-        let claim = ClaimSlot::new(status.path.clone(), WorkerName::new("drain")?);
-        let grant = store.claim_slot(&claim, status.slot).await?.expect("every grant has expired");
-        let owner = Owner { consumer, slot: status.slot.get() as u8, grants_ago: 0 };
-        while let Some(batch) = store.receive(&grant.token, BatchSize::default()).await? {
-            self.received(owner, Some(&batch));
-            store.ack(&grant.token, batch.id).await?;
-        }
-        Ok(())
     }
 
     pub(super) fn consumers() -> impl Iterator<Item = ConsumerPath> {
