@@ -23,7 +23,8 @@ pub enum Row {
         /// For how long.
         time: Duration,
     },
-    /// Receiving and acking from a queue that stays as deep as it is. Measures `rate`.
+    /// Receiving and acking from a queue that stays as deep as it is. Measures `taking`, and `rate` with the time it takes to
+    /// remove what was acked.
     Take {
         /// How it is acked.
         acks: Acks,

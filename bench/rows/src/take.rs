@@ -26,9 +26,10 @@ pub(crate) async fn run<S: Subject>(store: &S, acks: Acks, max: u32, depth: u64,
         taken += now_taken;
         store.fill(now_taken).await?;
     }
-    // Whoever only marks what was acked has to remove it some time: that counts.
+    let taking = taken as f64 / spent.as_secs_f64();
+    // Whoever only marks what was acked has to remove it some time.
     let started = Instant::now();
     store.maintain().await?;
     spent += started.elapsed();
-    Ok(vec![("rate", taken as f64 / spent.as_secs_f64())])
+    Ok(vec![("taking", taking), ("rate", taken as f64 / spent.as_secs_f64())])
 }

@@ -59,13 +59,15 @@ pub fn lines(options: &Options) -> Vec<Line> {
         for (acks, form, contract) in
             [(Acks::Apart, "receive({max}) + ack", BATCHES), (Acks::WithNext, "ack_receive({max})", CHAINED)]
         {
-            lines.push(Line {
-                title: format!("{}, depth {depth}, messages/s", form.replace("{max}", &max.to_string())),
-                row: Row::Take { acks, max, depth, time },
-                measure: "rate",
-                contract,
-                target: Target::Times(times),
-            });
+            for (measure, also) in [("taking", ""), ("rate", " + removal")] {
+                lines.push(Line {
+                    title: format!("{}{also}, depth {depth}, messages/s", form.replace("{max}", &max.to_string())),
+                    row: Row::Take { acks, max, depth, time },
+                    measure,
+                    contract,
+                    target: Target::Times(times),
+                });
+            }
         }
     }
     let mut add = |row, measure, title: &str, contract, target| {

@@ -18,7 +18,7 @@ pub fn table(lines: &[Line], figures: &Figures) -> String {
     for line in lines {
         let cell = |side: Side| spread(figures.spread(&side.key(line.row, line.measure)));
         let ratio = |side| match ratio(line, figures, side) {
-            Some(ratio) if line.measure == "rate" => format!("{ratio:.1}"),
+            Some(ratio) if matches!(line.target, Target::Times(_)) => format!("{ratio:.1}"),
             _ => String::new(),
         };
         text += &format!(
@@ -42,14 +42,17 @@ pub fn flatness(lines: &[Line], figures: &Figures) -> String {
     let mut text =
         String::from("| rate at the greatest depth / at the least (target 0.8 to 1.2) | |\n| --- | ---: |\n");
     for side in Side::ALL {
-        for form in [Acks::Apart, Acks::WithNext] {
+        for (form, measure) in
+            [Acks::Apart, Acks::WithNext].into_iter().flat_map(|form| [(form, "taking"), (form, "rate")])
+        {
             let rates: Vec<f64> = lines
                 .iter()
+                .filter(|line| line.measure == measure)
                 .filter(|line| matches!(line.row, Row::Take { acks, max: 100, .. } if acks == form))
                 .map(|line| figures.median(&side.key(line.row, line.measure)))
                 .collect();
             if let [least, .., greatest] = rates.as_slice() {
-                text += &format!("| {side:?}, {form:?} | {:.2} |\n", greatest / least);
+                text += &format!("| {side:?}, {form:?}, {measure} | {:.2} |\n", greatest / least);
             }
         }
     }
