@@ -7,9 +7,9 @@ use crate::{BatchSize, Message, Position, QueueName, Result, Start};
 /// A part of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
-    /// The messages, in position order. Expired ones are left out, so there may be fewer than asked for, or none, before the end.
+    /// The messages, in position order; none only at the end. Expired ones are left out, so there may be fewer than asked for.
     pub messages: Vec<Message>,
-    /// Where to go on: give it as [`Start::Position`] to the next read. The end is reached when it does not move.
+    /// Where to go on: give it as [`Start::Position`] to the next read.
     pub next: Position,
 }
 

@@ -16,6 +16,9 @@ use crate::store::SqliteStore;
 /// How many rows one step changes at most: a few milliseconds of the write lock.
 const STEP: i64 = 1_000;
 
+/// How many messages one step removes at most in the order of the log, where removing is cheapest.
+const WHOLE: u32 = 2_000;
+
 /// How many messages one step measures at most.
 const MEASURED: u32 = 10_000;
 
@@ -69,8 +72,15 @@ impl SqliteStore {
         .await
     }
 
-    /// Removes what every consumer has acked past, partition by partition.
+    /// Removes what every consumer has acked past: first what all slots have, in the order of the log, so that few pages are written;
+    /// then what is left in partitions whose slots are ahead of the others.
     async fn remove_consumed(&self, queue: i64) -> Result<u64> {
+        let behind = |snapshot: &Connection, queue, _| Ok(!below_floor(snapshot, queue, 1)?.is_empty());
+        let whole = self.steps(queue, behind, |group, queue, now| remove_below_floor(group, queue, now)).await?;
+        Ok(whole + self.remove_by_partition(queue).await?)
+    }
+
+    async fn remove_by_partition(&self, queue: i64) -> Result<u64> {
         let consumed = self.shared().clone();
         let partitions = self
             .read("maintain", move |snapshot| {
@@ -226,6 +236,11 @@ impl Keeping {
         slots.slots().flat_map(move |slot| slots.share(slot, partitions))
     }
 
+    /// Consumed messages go that were sent until then.
+    fn sent_until(&self, now: Timestamp) -> i64 {
+        now.as_micros() - self.consumed.as_micros() as i64
+    }
+
     fn is_past(&self, created_at: Timestamp, now: Timestamp) -> bool {
         created_at + self.unread <= now
     }
@@ -243,7 +258,7 @@ fn consumed_partitions(snapshot: &Connection, queue: i64, now: Timestamp) -> Res
     let Some(keeping) = Keeping::load(snapshot, queue)?.filter(|keeping| keeping.has_consumer) else {
         return Ok(Vec::new());
     };
-    let sent_until = now.as_micros() - keeping.consumed.as_micros() as i64;
+    let sent_until = keeping.sent_until(now);
     let mut found = Vec::new();
     for partition in keeping.partitions() {
         let partition = i64::from(partition.get());
@@ -254,12 +269,39 @@ fn consumed_partitions(snapshot: &Connection, queue: i64, now: Timestamp) -> Res
     Ok(found)
 }
 
+/// The oldest messages that all slots have acked past, at most so many.
+fn below_floor(connection: &Connection, queue: i64, most: u32) -> Result<Vec<i64>> {
+    let Some(keeping) = Keeping::load(connection, queue)?.filter(|keeping| keeping.has_consumer) else {
+        return Ok(Vec::new());
+    };
+    let floor: Option<i64> = value(connection, include_str!("../sql/queue/floor.sql"), [queue])?;
+    let Some(floor) = floor.map(Position::from_storage) else { return Ok(Vec::new()) };
+    log::positions(connection, queue, keeping.partitions(), Position::START, floor, most)
+}
+
+/// Removes the oldest messages that all slots have acked past and that were sent long enough ago, at most [`WHOLE`]. Returns how many.
+fn remove_below_floor(group: &mut Group<'_>, queue: i64, now: Timestamp) -> Result<usize> {
+    let connection = group.connection();
+    let Some(keeping) = Keeping::load(connection, queue)? else { return Ok(0) };
+    let sent_until = keeping.sent_until(now);
+    let (mut removed, mut last) = (0, None);
+    for position in below_floor(connection, queue, WHOLE)? {
+        if execute(connection, include_str!("../sql/queue/delete.sql"), (position, sent_until))? == 0 {
+            // What follows was sent later; one that was held back may not have been, and goes with its partition.
+            break;
+        }
+        (removed, last) = (removed + 1, Some(position));
+    }
+    gone(connection, queue, last)?;
+    Ok(removed)
+}
+
 /// Removes the oldest consumed messages of a partition, at most [`STEP`]. Returns how many.
 fn remove(group: &mut Group<'_>, queue: i64, partition: i64) -> Result<usize> {
     let now = group.now()?;
     let connection = group.connection();
     let Some(keeping) = Keeping::load(connection, queue)? else { return Ok(0) };
-    let values = (queue, partition, STEP, now.as_micros() - keeping.consumed.as_micros() as i64);
+    let values = (queue, partition, STEP, keeping.sent_until(now));
     let removed: Vec<i64> = all(connection, include_str!("../sql/queue/remove.sql"), values, |row| row.get(0))?;
     gone(connection, queue, removed.iter().max().copied())?;
     Ok(removed.len())
@@ -293,7 +335,7 @@ fn trim_unread(group: &mut Group<'_>, queue: i64, now: Timestamp) -> Result<(usi
         if bytes <= keeping.most_bytes && !keeping.is_past(created_at, now) {
             break;
         }
-        execute(connection, include_str!("../sql/queue/delete.sql"), [position])?;
+        execute(connection, include_str!("../sql/queue/delete.sql"), (position, i64::MAX))?;
         bytes -= own;
         removed += 1;
         last = Some(position);

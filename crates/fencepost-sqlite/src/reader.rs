@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 use fencepost_core::refusal::no_queue;
-use fencepost_core::{BatchSize, Page, Position, QueueName, Readers, Result, SlotCount, Start};
+use fencepost_core::{BatchSize, Page, Position, QueueName, Readers, Result, SlotCount, Start, Timestamp};
+use rusqlite::Connection;
 
 use crate::state::{load_queue, recorded};
 use crate::statement::value;
@@ -12,32 +13,46 @@ use crate::{log, queue};
 #[async_trait]
 impl Readers for SqliteStore {
     async fn read(&self, queue: &QueueName, from: Start, max: BatchSize) -> Result<Page> {
-        let (name, shared) = (queue.clone(), self.shared().clone());
-        self.read("read", move |snapshot| {
-            let row = load_queue(snapshot, &name)?.ok_or_else(|| no_queue(&name))?;
-            let since = match from {
-                Start::At(at) => queue::before(snapshot, row.id, at)?,
-                _ => None,
-            };
-            let last = Position::from_storage(value(snapshot, "SELECT position FROM fencepost_store", [])?);
-            let after = queue::start(snapshot, &name, row.id, from, since, last)?;
-            let least = match from {
-                Start::AfterId(id) => id,
-                _ => 0,
-            };
-            let whole = SlotCount::new(1)?;
-            let share = whole.slots().flat_map(|slot| whole.share(slot, row.partitions));
-            let positions = log::positions(snapshot, row.id, share, after, log::END, max.get())?;
-            let next = positions.last().copied().map_or(after, Position::from_storage);
-            let now = shared.clock.now(recorded(snapshot)?);
-            let mut messages = Vec::with_capacity(positions.len());
-            for logged in log::messages(snapshot, &positions, 1)? {
-                if !logged.is_expired(now) && logged.message.id.get() > least {
-                    messages.push(logged.message);
-                }
+        // A page of which everything has expired is passed over. Each is a snapshot of its own, so that none lasts long.
+        let mut from = from;
+        loop {
+            let (name, shared, start) = (queue.clone(), self.shared().clone(), from);
+            let (page, is_end) = self
+                .read("read", move |snapshot| {
+                    let now = shared.clock.now(recorded(snapshot)?);
+                    page(snapshot, &name, start, max, now)
+                })
+                .await?;
+            if is_end || !page.messages.is_empty() {
+                return Ok(page);
             }
-            Ok(Page { messages, next })
-        })
-        .await
+            from = Start::Position(page.next);
+        }
     }
+}
+
+/// One page, and whether nothing comes after it.
+fn page(snapshot: &Connection, name: &QueueName, from: Start, max: BatchSize, now: Timestamp) -> Result<(Page, bool)> {
+    let row = load_queue(snapshot, name)?.ok_or_else(|| no_queue(name))?;
+    let since = match from {
+        Start::At(at) => queue::before(snapshot, row.id, at)?,
+        _ => None,
+    };
+    let last = Position::from_storage(value(snapshot, "SELECT position FROM fencepost_store", [])?);
+    let after = queue::start(snapshot, name, row.id, from, since, last)?;
+    let least = match from {
+        Start::AfterId(id) => id,
+        _ => 0,
+    };
+    let whole = SlotCount::new(1)?;
+    let share = whole.slots().flat_map(|slot| whole.share(slot, row.partitions));
+    let positions = log::positions(snapshot, row.id, share, after, log::END, max.get())?;
+    let next = positions.last().copied().map_or(after, Position::from_storage);
+    let mut messages = Vec::with_capacity(positions.len());
+    for logged in log::messages(snapshot, &positions, 1)? {
+        if !logged.is_expired(now) && logged.message.id.get() > least {
+            messages.push(logged.message);
+        }
+    }
+    Ok((Page { messages, next }, positions.is_empty()))
 }
