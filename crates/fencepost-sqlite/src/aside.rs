@@ -283,10 +283,12 @@ pub(crate) fn settle(
                 finish()?;
             }
             Settled::Stays(aside) => {
+                let comes_again = matches!(aside.place, Place::Due(_));
                 let behind = consumer.waits(connection, position, row.key.as_deref())?;
                 let place = if behind { Place::Parked } else { aside.place };
                 consumer.place(connection, row.position, Aside { place, ..aside }, None)?;
-                if let (Some(key), true, false) = (&row.key, consumer.policy.pauses(), behind) {
+                // Also of one that is behind another itself: a replay puts a head before what was let go already.
+                if let (Some(key), true, true) = (&row.key, consumer.policy.pauses(), comes_again) {
                     let values = (consumer.id, key, position, UNPARKED as i64);
                     execute(connection, include_str!("../sql/aside/park_behind.sql"), values)?;
                 }
