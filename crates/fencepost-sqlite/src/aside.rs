@@ -356,7 +356,7 @@ pub(crate) fn lag(
     let share = || consumer.slots.share(slot, consumer.partitions);
     let mut fresh = crate::log::count(connection, consumer.queue, share(), cursor)?;
     for partition in share() {
-        let values = (consumer.id, partition.get(), cursor.to_storage());
+        let values = (consumer.id, partition.get(), cursor.to_storage(), consumer.queue);
         fresh -= value::<u64>(connection, include_str!("../sql/aside/ahead.sql"), values)?;
     }
     Ok(fresh + counts.all)
