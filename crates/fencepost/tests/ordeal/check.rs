@@ -15,6 +15,7 @@ struct Effect {
     epoch: i64,
 }
 
+#[expect(clippy::print_stdout, reason = "what happened, for whoever runs more seeds")]
 pub fn everything(file: &Path, seed: u64, policy: OnFailure, ordeal: &Ordeal) {
     let file = Connection::open(file).unwrap();
     let mut rows = file.prepare("SELECT id, payload, slot, epoch FROM effect ORDER BY at").unwrap();
