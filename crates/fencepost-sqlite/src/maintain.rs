@@ -76,7 +76,7 @@ impl SqliteStore {
     /// then what is left in partitions whose slots are ahead of the others.
     async fn remove_consumed(&self, queue: i64) -> Result<u64> {
         let behind = |snapshot: &Connection, queue, _| Ok(!below_floor(snapshot, queue, 1)?.is_empty());
-        let whole = self.steps(queue, behind, |group, queue, now| remove_below_floor(group, queue, now)).await?;
+        let whole = self.steps(queue, behind, remove_below_floor).await?;
         Ok(whole + self.remove_by_partition(queue).await?)
     }
 
