@@ -63,7 +63,8 @@ pub trait DeadLetters: Send + Sync {
     async fn dead_counts(&self, queue: Option<&crate::QueueName>) -> Result<Vec<(ConsumerPath, u64)>>;
 
     /// Hands dead letters to their consumer once more, all or those named, as if they had never failed. Messages of one key come in
-    /// their order. Returns how many; one that is not dead any more is not counted, so the call can be repeated.
+    /// their order. Returns how many; one that is not dead any more is not counted, so the call can be repeated. One that the consumer
+    /// would pass over, because it has expired meanwhile or the consumer was made again to begin after it, stays dead.
     ///
     /// # Errors
     /// `not_found` when the consumer does not exist; `unavailable`.

@@ -11,28 +11,36 @@ use crate::aside::Kept;
 use crate::{MemStore, MemTransaction};
 
 impl MemTransaction<'_> {
-    /// Hands dead letters to their consumer once more. One that is to come anyway is only
-    /// forgotten as dead.
+    /// Hands dead letters to their consumer once more. One that is to come anyway is only forgotten as dead; one that the consumer is
+    /// to pass over stays dead, and is not counted.
     fn replay_dead_letters(&mut self, path: &ConsumerPath, ids: Option<&[MessageId]>) -> Result<u64> {
         let count = self.state().consumer(path)?.count;
         let chosen = self.chosen(path, ids)?;
+        let (now, mut replayed) = (self.now(), 0);
         for id in &chosen {
-            let queue = self.change().queue_mut(&path.queue)?;
-            let Some((letter, stored)) = queue.dead.remove(&(path.consumer.clone(), *id)) else { continue };
-            let in_log = queue.log.contains_key(&letter.position);
+            let letter = (path.consumer.clone(), *id);
+            let queue = self.state().queue(&path.queue)?;
+            let (DeadLetter { position, .. }, stored) = queue.dead[&letter].clone();
             let cursor = self.state().slot(path, count.owner(stored.partition))?.cursor;
-            let consumer = self.change().consumer_mut(path)?;
-            if (letter.position > cursor && in_log) || consumer.aside.contains_key(&letter.position) {
+            let to_come = position > cursor && queue.log.contains_key(&position);
+            let is_before_start = self.state().consumer(path)?.after_id.is_some_and(|least| id.get() <= least);
+            if to_come && (is_before_start || stored.expires_at.is_some_and(|at| at <= now)) {
                 continue;
             }
-            let waits = consumer.waits(letter.position, stored.key());
+            replayed += 1;
+            self.change().queue_mut(&path.queue)?.dead.remove(&letter);
+            let consumer = self.change().consumer_mut(path)?;
+            if to_come || consumer.aside.contains_key(&position) {
+                continue;
+            }
+            let waits = consumer.waits(position, stored.key());
             let place = if waits { Place::Parked } else { Place::Due(Timestamp::default()) };
-            consumer.aside.insert(letter.position, Kept::new(stored, place));
+            consumer.aside.insert(position, Kept::new(stored, place));
         }
-        if !chosen.is_empty() {
+        if replayed > 0 {
             self.wake(Topic::Messages(path.queue.clone()));
         }
-        Ok(chosen.len() as u64)
+        Ok(replayed)
     }
 
     fn purge_dead_letters(&mut self, path: &ConsumerPath, ids: Option<&[MessageId]>) -> Result<u64> {

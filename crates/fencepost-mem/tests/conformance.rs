@@ -117,6 +117,7 @@ fencepost_conformance::suite! {
         statuses_tell_of_every_consumer_and_slot: run,
     }
     dead_letters {
+        a_dead_letter_that_would_be_passed_over_stays_dead: run,
         dead_letters_are_listed_by_id_in_pages: run,
         a_replay_of_all_brings_them_again_in_order: run,
         a_replay_by_id_can_be_repeated: run,

@@ -10,7 +10,7 @@ use fencepost_core::{
 use rusqlite::{Connection, Row};
 
 use crate::consumer::{self, ConsumerRow};
-use crate::log::decode_headers;
+use crate::log::{self, decode_headers};
 use crate::slot;
 use crate::state::{Group, damaged, load_queue};
 use crate::statement::{all, execute, find};
@@ -58,9 +58,13 @@ impl DeadLetters for SqliteStore {
     async fn replay_dead_letters(&self, path: &ConsumerPath, ids: Option<&[MessageId]>) -> Result<u64> {
         self.each_dead("replay_dead_letters", path, ids, |group, path, letters| {
             let consumer = consumer::load(group.connection(), path)?;
-            letters.iter().try_for_each(|letter| replay(group.connection(), &consumer, path, letter))?;
+            let now = group.now()?;
+            let mut replayed = 0;
+            for letter in letters {
+                replayed += u64::from(replay(group.connection(), &consumer, path, letter, now)?);
+            }
             group.wake(Topic::Messages(path.queue.clone()));
-            Ok(())
+            Ok(replayed)
         })
         .await
     }
@@ -68,7 +72,8 @@ impl DeadLetters for SqliteStore {
     async fn purge_dead_letters(&self, path: &ConsumerPath, ids: Option<&[MessageId]>) -> Result<u64> {
         self.each_dead("purge_dead_letters", path, ids, |group, path, letters| {
             let queue = queue_id(group.connection(), &path.queue)?;
-            letters.iter().try_for_each(|letter| forget(group.connection(), queue, path, letter.id))
+            letters.iter().try_for_each(|letter| forget(group.connection(), queue, path, letter.id))?;
+            Ok(letters.len() as u64)
         })
         .await
     }
@@ -83,13 +88,13 @@ struct Letter {
 }
 
 impl SqliteStore {
-    /// Does something with dead letters, all or those named, by id, a bounded number a transaction. Returns how many there were.
+    /// Does something with dead letters, all or those named, by id, a bounded number a transaction. Returns with how many it was done.
     async fn each_dead(
         &self,
         operation: &'static str,
         path: &ConsumerPath,
         ids: Option<&[MessageId]>,
-        work: fn(&mut Group<'_>, &ConsumerPath, &[Letter]) -> Result<()>,
+        work: fn(&mut Group<'_>, &ConsumerPath, &[Letter]) -> Result<u64>,
     ) -> Result<u64> {
         let (mut done, mut after) = (0, 0);
         let mut named: Option<Vec<i64>> = ids.map(|ids| ids.iter().map(|id| id.get()).collect());
@@ -101,18 +106,18 @@ impl SqliteStore {
         loop {
             let (path, some) = (path.clone(), named.as_mut().map(|ids| ids.take(STEP as usize).collect::<Vec<i64>>()));
             let is_last = named.as_mut().map(|ids| ids.peek().is_none());
-            let (found, last) = self
+            let (worked, found, last) = self
                 .transact(operation, move |group| {
                     let letters = letters(group.connection(), &path, some.as_deref(), after)?;
                     // Without any, what is named is still checked.
-                    work(group, &path, &letters)?;
-                    Ok((letters.len() as u64, letters.last().map(|letter| letter.id)))
+                    let worked = work(group, &path, &letters)?;
+                    Ok((worked, letters.len() as i64, letters.last().map(|letter| letter.id)))
                 })
                 .await?;
-            done += found;
+            done += worked;
             match (is_last, last) {
                 (Some(false), _) => {}
-                (None, Some(last)) if found == STEP as u64 => after = last,
+                (None, Some(last)) if found == STEP => after = last,
                 _ => return Ok(done),
             }
         }
@@ -135,21 +140,33 @@ fn letters(connection: &Connection, path: &ConsumerPath, named: Option<&[i64]>, 
     Ok(found)
 }
 
-/// Hands one to its consumer once more, unless it is to come anyway: then it is only forgotten as dead.
-fn replay(connection: &Connection, consumer: &ConsumerRow, path: &ConsumerPath, letter: &Letter) -> Result<()> {
+/// Hands one to its consumer once more, unless it is to come anyway: then it is only forgotten as dead. One that the consumer is to pass
+/// over stays dead. Returns whether it comes.
+fn replay(
+    connection: &Connection,
+    consumer: &ConsumerRow,
+    path: &ConsumerPath,
+    letter: &Letter,
+    now: Timestamp,
+) -> Result<bool> {
     let Letter { id, position, partition, key } = letter;
     let partition = Partition::from_storage(*partition).map_err(|cause| damaged("fencepost_dead", cause))?;
     let cursor = slot::load(connection, consumer, path, consumer.slots.owner(partition))?.cursor;
-    let in_log = find(connection, include_str!("../sql/queue/bytes.sql"), [position], |_| Ok(()))?.is_some();
-    let to_come = Position::from_storage(*position) > cursor && in_log;
-    if !to_come && !consumer.is_aside(connection, *position)? {
+    let in_log = log::messages(connection, &[*position], 1)?.pop();
+    let to_come = in_log.filter(|_| Position::from_storage(*position) > cursor);
+    if let Some(to_come) = &to_come
+        && (to_come.is_expired(now) || consumer.is_before_start(to_come.message.id))
+    {
+        return Ok(false);
+    }
+    if to_come.is_none() && !consumer.is_aside(connection, *position)? {
         let waits = consumer.waits(connection, *position, key.as_deref())?;
         let (place, due_at) =
             crate::aside::encode_waiting(if waits { Place::Parked } else { Place::Due(Timestamp::default()) });
         let values = (consumer.id, consumer.queue, path.consumer.as_str(), id, place, due_at);
         execute(connection, include_str!("../sql/dead/replay.sql"), values)?;
     }
-    forget(connection, consumer.queue, path, *id)
+    forget(connection, consumer.queue, path, *id).map(|()| true)
 }
 
 fn forget(connection: &Connection, queue: i64, path: &ConsumerPath, id: i64) -> Result<()> {

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use fencepost_core::{
-    ConsumerPath, DEAD_KEPT, DeadCause, DeadLetter, Dropped, FailurePolicy, Kind, MessageId, OnFailure, Start,
+    ConsumerPath, DEAD_KEPT, DeadCause, DeadLetter, Delay, Dropped, FailurePolicy, Kind, MessageId, OnFailure, Start,
 };
 
 use crate::Harness;
-use crate::stage::{Stage, attempts, count, ids, path, refused, size, writes_nothing};
+use crate::stage::{Stage, attempts, count, ids, path, refused, size, text, writes_nothing};
 
 async fn replay(stage: &Stage, ids: Option<&[MessageId]>) -> u64 {
     stage.store.replay_dead_letters(&stage.path, ids).await.unwrap()
@@ -340,4 +340,23 @@ pub async fn b31_dead_letters_belong_to_their_consumer(h: &dyn Harness) {
     assert_eq!(ids(&other.receive(&token, 100).await), sent[1..]);
     let nobody = path("orders", "nobody");
     assert_eq!(stage.store.dead_letters(&nobody, None, size(10)).await.unwrap(), []);
+}
+
+/// A dead letter that its consumer, made again, would pass over in the log stays dead, and is not counted.
+pub async fn a_dead_letter_that_would_be_passed_over_stays_dead(h: &dyn Harness) {
+    let stage = Stage::new(h, 1).await;
+    let expires = Delay::new(Duration::from_secs(60)).unwrap();
+    let sent = stage.store.send(stage.queue(), text("expires").expires_in(expires)).await.unwrap();
+    let token = stage.claim("sexton", 0, 30).await.token;
+    let batch = stage.receive(&token, 10).await;
+    stage.give_up(&token, &batch, sent, "hopeless").await;
+    stage.ack(&token, &batch).await;
+    assert_eq!(stage.store.drop_consumer(&stage.path, true).await.unwrap(), Dropped::Dropped);
+    stage.create(Start::Earliest).await;
+    stage.pass_seconds(60);
+    assert_eq!(replay(&stage, None).await, 0);
+    assert_eq!(stage.dead_ids().await, [sent]);
+    assert_eq!(consume(&stage, 10).await, []);
+    assert_eq!(replay(&stage, None).await, 1, "the log has passed it: it comes by itself");
+    assert_eq!(consume(&stage, 10).await, [sent]);
 }
