@@ -138,7 +138,7 @@ mod tests {
         for (from, to, kind, rule) in [
             ("fencepost-core", "fencepost-mem", Some("dev"), "no other crate"),
             ("fencepost-sqlite", "fencepost-mem", None, "no other engine"),
-            ("fencepost-sqlite", "fencepost-mem", Some("dev"), "no other engine"),
+            ("fencepost-mem", "fencepost-sqlite", Some("dev"), "no other engine"),
             ("fencepost-sqlite", "fencepost-conformance", None, "only its tests know the suite"),
             ("fencepost-mem", "fencepost-conformance", Some("build"), "only its tests know the suite"),
             ("fencepost-runtime", "fencepost-mem", None, "no engine"),

@@ -235,13 +235,20 @@ impl MemTransaction<'_> {
     }
 
     /// Puts the other messages of a suspected batch that had come again behind the first one.
-    pub(crate) fn isolate(&mut self, path: &ConsumerPath, slot: SlotIndex, first: Position) -> Result<()> {
+    pub(crate) fn isolate(
+        &mut self,
+        path: &ConsumerPath,
+        slot: SlotIndex,
+        first: Position,
+        deliveries: u32,
+    ) -> Result<()> {
         let consumer = self.change().consumer_mut(path)?;
         let count = consumer.count;
         for (position, kept) in &mut consumer.aside {
             let other = *position != first && count.owner(kept.stored.partition) == slot;
             if other && kept.aside.place == Place::Batch {
                 kept.aside.place = Place::Alone;
+                kept.aside.deliveries += deliveries;
             }
         }
         Ok(())

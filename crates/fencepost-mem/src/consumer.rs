@@ -15,7 +15,7 @@ impl Queue {
     /// The position after which a consumer or a reader begins.
     pub(crate) fn start(&self, name: &QueueName, start: Start) -> Result<Position> {
         let after = match start {
-            Start::Earliest => return Ok(Position::START),
+            Start::Earliest => return Ok(self.gone),
             Start::Latest => return Ok(Position::from_storage(self.appended)),
             Start::At(at) => {
                 let first = self.log.iter().find(|(_, stored)| stored.created_at >= at).map(|(position, _)| *position);

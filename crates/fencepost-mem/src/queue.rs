@@ -41,14 +41,14 @@ impl Queue {
         cursors.min().unwrap_or(Position::START)
     }
 
-    /// The positions that one step of maintenance removes.
+    /// The positions that one step of maintenance removes, from the beginning of the log, so that what is left has no holes.
     fn removable(&self, now: Timestamp) -> Vec<Position> {
         let Retention { consumed, unread, unread_bytes } = self.retention;
-        let consumed_past = |(position, stored): &(&Position, &Arc<Stored>)| {
-            **position <= self.consumed(stored.partition) && stored.created_at + consumed <= now
-        };
         if !self.consumers.is_empty() {
-            return self.log.iter().filter(consumed_past).map(|(position, _)| *position).take(STEP).collect();
+            let is_done = |(position, stored): &(&Position, &Arc<Stored>)| {
+                **position <= self.consumed(stored.partition) && stored.created_at + consumed <= now
+            };
+            return self.log.iter().take_while(is_done).map(|(position, _)| *position).take(STEP).collect();
         }
         // Nobody reads the queue: the latest are kept, as far as they fit.
         let mut bytes = 0;
@@ -60,10 +60,18 @@ impl Queue {
                 break;
             }
         }
-        let unread_past = |(position, stored): &(&Position, &Arc<Stored>)| {
-            **position <= kept_from || stored.created_at + unread <= now
+        // One that was held back goes with the next ordinary one: its own age counts from long before it came.
+        let was_held_back = |position: Position, stored: &Stored| stored.id.get() != position.to_storage();
+        let is_past = |position: Position, stored: &Stored| {
+            position <= kept_from || (!was_held_back(position, stored) && stored.created_at + unread <= now)
         };
-        self.log.iter().filter(unread_past).map(|(position, _)| *position).take(STEP).collect()
+        let first = self
+            .log
+            .iter()
+            .take_while(|(position, stored)| is_past(**position, stored) || was_held_back(**position, stored));
+        let first: Vec<_> = first.take(STEP).collect();
+        let last = first.iter().rposition(|(position, stored)| is_past(**position, stored)).map_or(0, |last| last + 1);
+        first[..last].iter().map(|(position, _)| **position).collect()
     }
 }
 
@@ -81,7 +89,7 @@ impl MemTransaction<'_> {
 
     fn drop_queue(&mut self, name: &QueueName, force: bool) -> Result<Dropped> {
         let Some(queue) = self.state().queues.get(name) else { return Ok(Dropped::Absent) };
-        let holds = !queue.log.is_empty() || !queue.delayed.is_empty();
+        let holds = !queue.log.is_empty() || !queue.delayed.is_empty() || !queue.dead.is_empty();
         let consumers = queue.consumers.len() as u64;
         if !force && (consumers > 0 || holds) {
             return Err(queue_in_use(name, consumers));

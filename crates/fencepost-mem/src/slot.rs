@@ -66,7 +66,7 @@ impl MemTransaction<'_> {
                 self.decide(path, first, &kept, Disposition::Dead(DeadCause::Crashes), None)?;
                 self.settle(path, slot, Extent::Whole, open.deliveries)?;
             } else {
-                self.isolate(path, slot, first)?;
+                self.isolate(path, slot, first, open.deliveries)?;
             }
         }
 

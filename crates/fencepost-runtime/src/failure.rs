@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
 
-use fencepost_core::{Delay, Error, FailureText, MAX_FAILURE};
+use fencepost_core::{Delay, Error, FailureText, Kind, MAX_FAILURE};
 
 use crate::HandlerError;
 
@@ -111,6 +111,12 @@ impl std::error::Error for Unfinished {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.source.as_ref().map(|source| source as _)
     }
+}
+
+/// Whether a batch's handler failed because a store could not take a call: then no message of the batch is to blame.
+pub(crate) fn is_store_trouble(error: &HandlerError) -> bool {
+    let error: Option<&Error> = error.downcast_ref();
+    error.is_some_and(|error| matches!(error.kind(), Kind::Busy | Kind::Unavailable | Kind::UnknownOutcome))
 }
 
 /// A handler panicked.

@@ -9,10 +9,14 @@ use fencepost_core::{
     Batch, BatchId, BatchSize, Delay, Error, Failure, FailureText, Kind, Message, MessageId, Nacked, Result, Retry,
     SlotToken, Store,
 };
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::deadline::Watched;
 use crate::failure::{Instead, kept, text_of};
+
+/// How long one attempt to record a disposition may take.
+const BOUND: Duration = Duration::from_secs(5);
 
 /// How often a disposition is tried to be recorded, and the pause in between: recording it twice does no harm.
 const ATTEMPTS: (u32, Duration) = (4, Duration::from_millis(100));
@@ -110,7 +114,12 @@ impl SlotContext {
         let (most, pause) = ATTEMPTS;
         let mut attempt = 1;
         loop {
-            match self.record_once(message, error).await {
+            let answer = timeout(BOUND, self.record_once(message, error)).await.unwrap_or_else(|late| {
+                Err(Error::new(Kind::UnknownOutcome, "cannot tell whether the failure was recorded: no answer in time")
+                    .coded("call_timeout")
+                    .caused_by(late))
+            });
+            match answer {
                 Err(error) if attempt < most && error.retry() != Retry::Never => {
                     attempt += 1;
                     tokio::time::sleep(pause).await;
@@ -127,6 +136,12 @@ impl SlotContext {
         let left = store.receive(&self.token, max).await?.filter(|left| left.id == *batch);
         let mut withdrawn = Vec::new();
         for message in left.map(|left| left.messages).unwrap_or_default() {
+            if self.cancelled.is_cancelled() {
+                return Err(Error::new(
+                    Kind::Unavailable,
+                    "cannot record the failure of a batch: its slot is being lost",
+                ));
+            }
             if !withdrawn.contains(&message.id) {
                 withdrawn.extend(self.record(message.id, error).await?);
             }
@@ -193,7 +208,8 @@ pub trait BatchHandler: Send + Sync + 'static {
     ///
     /// # Errors
     /// Whatever kept it from finishing: every message of the batch about which nothing was decided has failed then, and comes again by
-    /// the consumer's policy.
+    /// the consumer's policy. An error of fencepost's own that says that the store could not take a call (`busy`, `unavailable`,
+    /// `unknown_outcome`) blames no message: what is left of the batch is handed out again.
     async fn handle(&self, batch: &Batch, slot: &SlotContext) -> Result<Done, HandlerError>;
 }
 

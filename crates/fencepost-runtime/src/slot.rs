@@ -14,11 +14,11 @@ use tracing::Instrument;
 
 use crate::activity::Activity;
 use crate::event::{Event, LossCause, Witness};
-use crate::failure::{Unfinished, catching};
+use crate::failure::{Unfinished, catching, is_store_trouble};
 use crate::handler::{BatchHandler, Done, HandlerError, SlotContext};
 use crate::keeper::Keeper;
 use crate::settings::WorkerSettings;
-use crate::waiting::until_due;
+use crate::waiting::DueRest;
 use crate::worker::Control;
 
 /// The pause after a first failure, and the longest.
@@ -154,7 +154,7 @@ impl Slot {
         let Slot { crew, context, give_back } = self;
         let mut wakes = crew.store.wakes(&Topic::Messages(context.token.path.queue.clone()));
         let mut pause = PAUSE.0;
-        let mut next = None;
+        let (mut next, mut due_rest) = (None, DueRest::default());
         loop {
             if context.cancelled.is_cancelled() || give_back.is_cancelled() || crew.stop.is_cancelled() {
                 return if next.is_some() { End::WithBatch } else { End::Between };
@@ -174,7 +174,7 @@ impl Slot {
                     Handled::Stopped => return End::WithBatch,
                     Handled::Lost => return End::Lost,
                 },
-                Ok(None) => self.sleep(&mut wakes).await,
+                Ok(None) => self.sleep(&mut wakes, &mut due_rest).await,
                 Err(error) if self.is_loss(&error) => return End::Lost,
                 Err(error) => {
                     crew.observer.observe(&Event::CallFailed { error: &error });
@@ -185,18 +185,16 @@ impl Slot {
     }
 
     /// Waits for messages: for a wake-up, for the next one that becomes due, or for the next poll.
-    async fn sleep(&self, wakes: &mut WakeReceiver) {
+    async fn sleep(&self, wakes: &mut WakeReceiver, rest: &mut DueRest) {
         let Slot { crew, context, .. } = self;
         let SlotToken { path, slot, .. } = &context.token;
         let due = crew.bounded(crew.store.next_due(path, *slot)).await.unwrap_or_default();
-        if due.is_some_and(|due| due < crew.settings.idle()) {
+        if due.is_some_and(|due| !due.is_zero() && due < crew.settings.idle()) {
             // What becomes due soon is waited for, so this worker has something to do.
             crew.activity.restart();
         }
-        let (until, is_due) = match due {
-            Some(_) if until_due(due) < crew.settings.poll => (until_due(due), true),
-            _ => (crew.settings.poll, false),
-        };
+        let until = rest.until(due, crew.settings.poll);
+        let is_due = due.is_some_and(|due| due <= until);
         let woken = async {
             if wakes.woken().await.is_err() {
                 // No wake-up will come; polling finds out what is the matter.
@@ -238,10 +236,10 @@ impl Slot {
         if context.cancelled.is_cancelled() || crew.stop.is_cancelled() {
             return Handled::Stopped;
         }
-        if error.is::<Unfinished>() {
+        if error.is::<Unfinished>() || is_store_trouble(&error) {
             return Handled::Again;
         }
-        match crew.bounded(context.record_batch(crew.settings.max, &error)).await {
+        match context.record_batch(crew.settings.max, &error).await {
             Ok(()) => self.ack(id, Done::Ack, messages as u32).await,
             Err(error) if self.is_loss(&error) => Handled::Lost,
             Err(error) => {

@@ -95,6 +95,7 @@ impl<S: Store + ?Sized> Waiting for S {
         let SlotToken { path, slot, .. } = token;
         let ends = Instant::now().checked_add(wait);
         let mut sent = self.wakes(&Topic::Messages(path.queue.clone()));
+        let mut rest = DueRest::default();
         loop {
             let received = self.receive(token, max).await?;
             let left = ends.map_or(Duration::MAX, |ends| ends.saturating_duration_since(Instant::now()));
@@ -108,18 +109,27 @@ impl<S: Store + ?Sized> Waiting for S {
             }
             tokio::select! {
                 _ = sent.woken() => {}
-                () = sleep(until_due(due).min(POLL).min(left)) => {}
+                () = sleep(rest.until(due, POLL).min(left)) => {}
             }
         }
     }
 }
 
-/// How long to sleep for what is due in this time. What is due now and was not handed out may be so for long: its queue is paused.
-pub(crate) fn until_due(due: Option<Duration>) -> Duration {
-    match due {
-        None => Duration::MAX,
-        Some(Duration::ZERO) => AGAIN,
-        Some(due) => due.max(Duration::from_millis(1)),
+/// How long who waits for messages sleeps, by what becomes due. What is due now and was not handed out may be so for long, as in a
+/// queue that is paused: it is looked for less and less often.
+#[derive(Debug, Default)]
+pub(crate) struct DueRest(Option<Duration>);
+
+impl DueRest {
+    /// How long to sleep at most, polls included.
+    pub(crate) fn until(&mut self, due: Option<Duration>, poll: Duration) -> Duration {
+        let is_overdue = due == Some(Duration::ZERO);
+        self.0 = is_overdue.then(|| self.0.map_or(AGAIN, |before| before * 2).min(poll));
+        match (self.0, due) {
+            (Some(again), _) => again,
+            (None, Some(due)) => due.max(Duration::from_millis(1)).min(poll),
+            (None, None) => poll,
+        }
     }
 }
 

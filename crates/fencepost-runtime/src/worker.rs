@@ -149,7 +149,7 @@ impl Worker {
 
     /// Works until `stop` fires, then drains: claims nothing more, finishes the batches in hand or hands them back within the
     /// grace period, releases the slots and leaves. A clean stop spends no attempt and counts no crash. It stops by itself when the
-    /// store was closed.
+    /// store was closed or the consumer dropped.
     pub async fn run(self, stop: CancellationToken) -> Report {
         let Worker { control, store, handler, observer, settings, keeper, pulse } = self;
         // A child: what stops this worker alone must not stop what else the caller stops by it.
@@ -250,7 +250,13 @@ impl Foreman {
         // Members come and lapse between heartbeats; reading them writes nothing.
         match crew.bounded(crew.store.members(&crew.settings.path)).await {
             Ok(members) => self.pulse.workers = (members.len() as u32).max(1),
-            Err(error) => return crew.observer.observe(&Event::CallFailed { error: &error }),
+            Err(error) => {
+                if error.kind() == Kind::NotFound {
+                    // The consumer was dropped: there is nothing to work for any more.
+                    crew.stop.cancel();
+                }
+                return crew.observer.observe(&Event::CallFailed { error: &error });
+            }
         }
         while self.room() > 0 && !crew.stop.is_cancelled() {
             let Ok(nonce) = Nonce::random() else { return };

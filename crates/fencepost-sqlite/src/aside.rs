@@ -101,28 +101,37 @@ fn decode_all(rows: Vec<Columns>) -> Result<Vec<AsideRow>> {
 }
 
 impl ConsumerRow {
-    /// Whether the consumer has anything set aside.
-    pub(crate) fn has_aside(&self, connection: &Connection) -> Result<bool> {
-        value(connection, include_str!("../sql/aside/any.sql"), [self.id])
+    /// Whether anything was set aside of a slot's partitions.
+    pub(crate) fn has_aside(&self, connection: &Connection, slot: SlotIndex) -> Result<bool> {
+        // One look is enough as long as nothing fails.
+        if !value(connection, include_str!("../sql/aside/any.sql"), [self.id])? {
+            return Ok(false);
+        }
+        for partition in self.slots.share(slot, self.partitions) {
+            let sql = include_str!("../sql/aside/any_in_partition.sql");
+            if value(connection, sql, (self.id, partition.get()))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
-    /// What stands at one place of a slot's partitions, by position, at most `max`.
+    /// What stands at one place of a slot's partitions, by position.
     pub(crate) fn in_place(
         &self,
         connection: &Connection,
         slot: SlotIndex,
         place: &'static str,
-        max: i64,
     ) -> Result<Vec<AsideRow>> {
-        self.of_share(slot, max, |partition| {
-            let values = (self.id, partition.get(), place, max);
+        self.of_share(slot, ALL, |partition| {
+            let values = (self.id, partition.get(), place);
             decode_all(all(connection, include_str!("../sql/aside/in_place.sql"), values, columns)?)
         })
     }
 
     /// All that is in a slot's open batch and was not decided about, among what was set aside.
     pub(crate) fn in_batch(&self, connection: &Connection, slot: SlotIndex) -> Result<Vec<AsideRow>> {
-        self.in_place(connection, slot, "batch", ALL)
+        self.in_place(connection, slot, "batch")
     }
 
     /// What the ack of a batch settles in one partition: what is in the batch, decided about or not, and what is void.

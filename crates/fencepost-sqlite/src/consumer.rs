@@ -44,7 +44,7 @@ impl Consumers for SqliteStore {
         let named = request.clone();
         let since = self
             .read("create_consumer", move |snapshot| match (named.start, load_queue(snapshot, &named.path.queue)?) {
-                (Start::At(at), Some(row)) => queue::before(snapshot, row.id, at),
+                (Start::At(at), Some(row)) => queue::before(snapshot, row.id, at).map(Some),
                 _ => Ok(None),
             })
             .await?;

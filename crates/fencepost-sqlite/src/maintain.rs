@@ -14,10 +14,7 @@ use crate::statement::{all, execute, find, value};
 use crate::store::SqliteStore;
 
 /// How many rows one step changes at most: a few milliseconds of the write lock.
-const STEP: i64 = 1_000;
-
-/// How many messages one step removes at most in the order of the log, where removing is cheapest.
-const WHOLE: u32 = 2_000;
+const STEP: i64 = 2_000;
 
 /// How many messages one step measures at most.
 const MEASURED: u32 = 10_000;
@@ -72,29 +69,16 @@ impl SqliteStore {
         .await
     }
 
-    /// Removes what every consumer has acked past: first what all slots have, in the order of the log, so that few pages are written;
-    /// then what is left in partitions whose slots are ahead of the others.
+    /// Removes what all consumers have acked past and what was sent long enough ago, from the beginning of the log: what is left has no
+    /// holes, and few pages are written.
     async fn remove_consumed(&self, queue: i64) -> Result<u64> {
-        let behind = |snapshot: &Connection, queue, _| Ok(!below_floor(snapshot, queue, 1)?.is_empty());
-        let whole = self.steps(queue, behind, remove_below_floor).await?;
-        Ok(whole + self.remove_by_partition(queue).await?)
-    }
-
-    async fn remove_by_partition(&self, queue: i64) -> Result<u64> {
-        let consumed = self.shared().clone();
-        let partitions = self
-            .read("maintain", move |snapshot| {
-                consumed_partitions(snapshot, queue, consumed.clock.now(recorded(snapshot)?))
-            })
-            .await?;
-        let mut steps = 0;
-        for partition in partitions {
-            // A step is a transaction of its own, so that other writers get their turn in between.
-            while self.transact("maintain", move |group| remove(group, queue, partition)).await? > 0 {
-                steps += 1;
-            }
-        }
-        Ok(steps)
+        let old = |snapshot: &Connection, queue, now| {
+            let Some(keeping) = Keeping::load(snapshot, queue)? else { return Ok(false) };
+            let first =
+                consumed(snapshot, queue, &keeping, 1)?.first().map(|first| kept(snapshot, *first)).transpose()?;
+            Ok(first.flatten().is_some_and(|kept| kept.created_at.as_micros() <= keeping.sent_until(now)))
+        };
+        self.steps(queue, old, remove_consumed).await
     }
 
     /// Removes the oldest messages of a queue that nobody reads: those beyond its time, and those beyond its size.
@@ -106,10 +90,10 @@ impl SqliteStore {
             let share = || keeping.partitions();
             let first = log::positions(snapshot, queue, share(), Position::START, log::END, 1)?;
             let unmeasured = log::positions(snapshot, queue, share(), keeping.measured, log::END, 1)?;
-            let old = first.first().map(|position| size(snapshot, *position)).transpose()?.flatten();
+            let old = first.first().map(|position| kept(snapshot, *position)).transpose()?.flatten();
             Ok(!unmeasured.is_empty()
                 || keeping.bytes > keeping.most_bytes
-                || old.is_some_and(|(_, created_at)| keeping.is_past(created_at, now)))
+                || old.is_some_and(|kept| keeping.is_past(kept.created_at, now)))
         };
         // A step that only measures is none that anybody would notice.
         let removed = Arc::new(AtomicU64::new(0));
@@ -246,65 +230,66 @@ impl Keeping {
     }
 }
 
-/// Bytes and age of one message.
-fn size(connection: &Connection, position: i64) -> Result<Option<(i64, Timestamp)>> {
+/// What decides how long one message is kept.
+struct Kept {
+    bytes: i64,
+    created_at: Timestamp,
+    was_held_back: bool,
+}
+
+fn kept(connection: &Connection, position: i64) -> Result<Option<Kept>> {
     find(connection, include_str!("../sql/queue/bytes.sql"), [position], |row| {
-        Ok((row.get(0)?, Timestamp::from_micros(row.get(1)?)))
+        let created_at = Timestamp::from_micros(row.get(1)?);
+        Ok(Kept { bytes: row.get(0)?, created_at, was_held_back: row.get(2)? })
     })
 }
 
-/// The partitions of a queue that hold messages which every consumer has acked past.
-fn consumed_partitions(snapshot: &Connection, queue: i64, now: Timestamp) -> Result<Vec<i64>> {
-    let Some(keeping) = Keeping::load(snapshot, queue)?.filter(|keeping| keeping.has_consumer) else {
+/// The messages at the beginning of the log that all consumers have acked past, up to the first that one has not, at most so many.
+fn consumed(connection: &Connection, queue: i64, keeping: &Keeping, most: u32) -> Result<Vec<i64>> {
+    if !keeping.has_consumer {
         return Ok(Vec::new());
-    };
-    let sent_until = keeping.sent_until(now);
-    let mut found = Vec::new();
-    for partition in keeping.partitions() {
-        let partition = i64::from(partition.get());
-        if value(snapshot, include_str!("../sql/queue/has_consumed.sql"), (queue, partition, sent_until))? {
-            found.push(partition);
+    }
+    let mut first_left = log::END;
+    for (partition, floor) in floors(connection, queue, keeping)? {
+        let left = log::positions(connection, queue, std::iter::once(partition), floor, log::END, 1)?;
+        first_left = left.first().map_or(first_left, |left| first_left.min(Position::from_storage(*left)));
+    }
+    let end = Position::from_storage(first_left.to_storage() - 1);
+    log::positions(connection, queue, keeping.partitions(), Position::START, end, most)
+}
+
+/// Up to where all consumers have acked, by partition. A slot for which nothing has come is still at the beginning.
+fn floors(connection: &Connection, queue: i64, keeping: &Keeping) -> Result<Vec<(Partition, Position)>> {
+    let cursors: Vec<(i64, i64, i64)> = all(connection, include_str!("../sql/queue/cursors.sql"), [queue], |row| {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+    })?;
+    let mut floors: Vec<(Partition, Position)> = keeping.partitions().map(|partition| (partition, log::END)).collect();
+    for (slots, slot, cursor) in cursors {
+        let (slots, cursor) = (SlotCount::new(slots)?, Position::from_storage(cursor));
+        for (partition, floor) in &mut floors {
+            if i64::from(slots.owner(*partition).get()) == slot {
+                *floor = cursor.min(*floor);
+            }
         }
     }
-    Ok(found)
+    Ok(floors)
 }
 
-/// The oldest messages that all slots have acked past, at most so many.
-fn below_floor(connection: &Connection, queue: i64, most: u32) -> Result<Vec<i64>> {
-    let Some(keeping) = Keeping::load(connection, queue)?.filter(|keeping| keeping.has_consumer) else {
-        return Ok(Vec::new());
-    };
-    let floor: Option<i64> = value(connection, include_str!("../sql/queue/floor.sql"), [queue])?;
-    let Some(floor) = floor.map(Position::from_storage) else { return Ok(Vec::new()) };
-    log::positions(connection, queue, keeping.partitions(), Position::START, floor, most)
-}
-
-/// Removes the oldest messages that all slots have acked past and that were sent long enough ago, at most [`WHOLE`]. Returns how many.
-fn remove_below_floor(group: &mut Group<'_>, queue: i64, now: Timestamp) -> Result<usize> {
+/// Removes consumed messages that were sent long enough ago, at most [`STEP`]. Returns how many.
+fn remove_consumed(group: &mut Group<'_>, queue: i64, now: Timestamp) -> Result<usize> {
     let connection = group.connection();
     let Some(keeping) = Keeping::load(connection, queue)? else { return Ok(0) };
     let sent_until = keeping.sent_until(now);
     let (mut removed, mut last) = (0, None);
-    for position in below_floor(connection, queue, WHOLE)? {
+    for position in consumed(connection, queue, &keeping, STEP as u32)? {
         if execute(connection, include_str!("../sql/queue/delete.sql"), (position, sent_until))? == 0 {
-            // What follows was sent later; one that was held back may not have been, and goes with its partition.
+            // The first one that is too young ends the step, whatever follows.
             break;
         }
         (removed, last) = (removed + 1, Some(position));
     }
     gone(connection, queue, last)?;
     Ok(removed)
-}
-
-/// Removes the oldest consumed messages of a partition, at most [`STEP`]. Returns how many.
-fn remove(group: &mut Group<'_>, queue: i64, partition: i64) -> Result<usize> {
-    let now = group.now()?;
-    let connection = group.connection();
-    let Some(keeping) = Keeping::load(connection, queue)? else { return Ok(0) };
-    let values = (queue, partition, STEP, keeping.sent_until(now));
-    let removed: Vec<i64> = all(connection, include_str!("../sql/queue/remove.sql"), values, |row| row.get(0))?;
-    gone(connection, queue, removed.iter().max().copied())?;
-    Ok(removed.len())
 }
 
 fn gone(connection: &Connection, queue: i64, last: Option<i64>) -> Result<()> {
@@ -324,21 +309,26 @@ fn trim_unread(group: &mut Group<'_>, queue: i64, now: Timestamp) -> Result<(usi
     let (mut bytes, mut measured) = (keeping.bytes, keeping.measured);
     let unmeasured = log::positions(connection, queue, keeping.partitions(), measured, log::END, MEASURED)?;
     for position in &unmeasured {
-        bytes += size(connection, *position)?.map_or(0, |(bytes, _)| bytes);
+        bytes += kept(connection, *position)?.map_or(0, |kept| kept.bytes);
         measured = Position::from_storage(*position);
     }
     let oldest = log::positions(connection, queue, keeping.partitions(), Position::START, measured, STEP as u32)?;
-    let mut last = None;
-    let mut removed = 0;
+    let (mut removed, mut last, mut waiting) = (0, None, Vec::new());
     for position in oldest {
-        let Some((own, created_at)) = size(connection, position)? else { continue };
-        if bytes <= keeping.most_bytes && !keeping.is_past(created_at, now) {
+        let Some(Kept { bytes: own, created_at, was_held_back }) = kept(connection, position)? else { continue };
+        waiting.push((position, own));
+        // One that was held back goes with the next ordinary one: its own age counts from long before it came.
+        let is_past = !was_held_back && keeping.is_past(created_at, now);
+        if !is_past && bytes <= keeping.most_bytes {
+            if was_held_back {
+                continue;
+            }
             break;
         }
-        execute(connection, include_str!("../sql/queue/delete.sql"), (position, i64::MAX))?;
-        bytes -= own;
-        removed += 1;
-        last = Some(position);
+        for (position, own) in waiting.drain(..) {
+            execute(connection, include_str!("../sql/queue/delete.sql"), (position, i64::MAX))?;
+            (bytes, removed, last) = (bytes - own, removed + 1, Some(position));
+        }
     }
     if measured != keeping.measured || bytes != keeping.bytes {
         let values = (queue, measured.to_storage(), bytes);

@@ -19,17 +19,22 @@ const WHILE: Duration = Duration::from_millis(250);
 /// How often while nobody writes.
 const QUIET: Duration = Duration::from_millis(100);
 
+/// After so many commits without a hint hints are not relied on any more.
+const MISSES: u32 = 8;
+
 /// When to look next.
 #[derive(Debug)]
 pub(crate) struct Pace {
     notices: Option<Notices>,
     hinted: Instant,
+    /// Commits in a row that came without a hint.
+    misses: u32,
 }
 
 impl Pace {
     /// For the file of `connection`, which is open in write-ahead mode elsewhere too, so that its log stays the same file.
     pub(crate) fn new(connection: &Connection) -> Self {
-        Self { notices: Notices::of_log(connection), hinted: Instant::now() }
+        Self { notices: Notices::of_log(connection), hinted: Instant::now(), misses: 0 }
     }
 
     /// Looks often for a while.
@@ -37,9 +42,11 @@ impl Pace {
         self.hinted = Instant::now();
     }
 
-    /// Hears that a look found a commit. One without a hint means that none can be relied on, as on some file systems.
+    /// Hears that a look found a commit. Several in a row without a hint mean that none can be relied on, as on some file systems; a
+    /// single one may only have taken long to become durable.
     pub(crate) fn found(&mut self) {
-        if self.hinted.elapsed() > WHILE {
+        self.misses = if self.hinted.elapsed() > WHILE { self.misses + 1 } else { 0 };
+        if self.misses >= MISSES {
             self.notices = None;
         }
     }
@@ -145,14 +152,17 @@ mod tests {
     }
 
     #[test]
-    fn hints_are_relied_on_until_a_commit_comes_without_one() {
+    fn hints_are_relied_on_until_commits_keep_coming_without() {
         let folder = tempfile::tempdir().unwrap();
         let (_writing, looking) = pair(&folder);
         let mut pace = Pace::new(&looking);
         pace.found();
         assert!(pace.notices.is_some());
         pace.hinted = Instant::now().checked_sub(WHILE * 2).unwrap();
-        pace.found();
+        for miss in 1..=MISSES {
+            assert!(pace.notices.is_some(), "{miss}");
+            pace.found();
+        }
         assert!(pace.notices.is_none());
     }
 }

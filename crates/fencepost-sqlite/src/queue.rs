@@ -211,7 +211,7 @@ pub(crate) fn start(
     last: Position,
 ) -> Result<Position> {
     let after = match start {
-        Start::Earliest => return Ok(Position::START),
+        Start::Earliest => Position::START,
         Start::Latest => return Ok(last),
         Start::At(_) => return Ok(since.unwrap_or(last)),
         Start::AfterId(id) => Position::from_storage(id),
@@ -219,17 +219,26 @@ pub(crate) fn start(
     };
     let (gone, first): (i64, Option<i64>) =
         one(connection, include_str!("../sql/queue/bounds.sql"), [queue], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    if start == Start::Earliest {
+        return Ok(Position::from_storage(gone));
+    }
     if after.to_storage() < gone {
         return Err(position_gone(name, after, first.map(Position::from_storage)));
     }
     Ok(after)
 }
 
-/// The position before the first stored message that was sent at an instant or later.
-pub(crate) fn before(connection: &Connection, queue: i64, at: Timestamp) -> Result<Option<Position>> {
+/// The position before the first stored message that was sent at an instant or later: that of the last one if there is none.
+pub(crate) fn before(connection: &Connection, queue: i64, at: Timestamp) -> Result<Position> {
     let values = (queue, at.as_micros());
     let first: Option<i64> = value(connection, include_str!("../sql/queue/first_since.sql"), values)?;
-    Ok(first.map(|first| Position::from_storage(first - 1)))
+    // INVARIANT: both in one snapshot, so that what is sent afterwards comes after it.
+    first.map_or_else(|| last_position(connection), |first| Ok(Position::from_storage(first - 1)))
+}
+
+/// The last position that was given.
+pub(crate) fn last_position(connection: &Connection) -> Result<Position> {
+    value(connection, "SELECT position FROM fencepost_store", []).map(Position::from_storage)
 }
 
 fn encode_headers(message: &NewMessage) -> Result<Option<String>> {

@@ -6,7 +6,6 @@ use fencepost_core::{BatchSize, Page, Position, QueueName, Readers, Result, Slot
 use rusqlite::Connection;
 
 use crate::state::{load_queue, recorded};
-use crate::statement::value;
 use crate::store::SqliteStore;
 use crate::{log, queue};
 
@@ -14,36 +13,43 @@ use crate::{log, queue};
 impl Readers for SqliteStore {
     async fn read(&self, queue: &QueueName, from: Start, max: BatchSize) -> Result<Page> {
         // A page of which everything has expired is passed over. Each is a snapshot of its own, so that none lasts long.
-        let mut from = from;
+        let mut start = from;
+        let least = match from {
+            Start::AfterId(id) => id,
+            _ => 0,
+        };
         loop {
-            let (name, shared, start) = (queue.clone(), self.shared().clone(), from);
+            let (name, shared, from) = (queue.clone(), self.shared().clone(), start);
             let (page, is_end) = self
                 .read("read", move |snapshot| {
                     let now = shared.clock.now(recorded(snapshot)?);
-                    page(snapshot, &name, start, max, now)
+                    page(snapshot, &name, from, least, max, now)
                 })
                 .await?;
             if is_end || !page.messages.is_empty() {
                 return Ok(page);
             }
-            from = Start::Position(page.next);
+            start = Start::Position(page.next);
         }
     }
 }
 
-/// One page, and whether nothing comes after it.
-fn page(snapshot: &Connection, name: &QueueName, from: Start, max: BatchSize, now: Timestamp) -> Result<(Page, bool)> {
+/// One page without the ids up to `least`, and whether nothing comes after it.
+fn page(
+    snapshot: &Connection,
+    name: &QueueName,
+    from: Start,
+    least: i64,
+    max: BatchSize,
+    now: Timestamp,
+) -> Result<(Page, bool)> {
     let row = load_queue(snapshot, name)?.ok_or_else(|| no_queue(name))?;
     let since = match from {
-        Start::At(at) => queue::before(snapshot, row.id, at)?,
+        Start::At(at) => Some(queue::before(snapshot, row.id, at)?),
         _ => None,
     };
-    let last = Position::from_storage(value(snapshot, "SELECT position FROM fencepost_store", [])?);
+    let last = queue::last_position(snapshot)?;
     let after = queue::start(snapshot, name, row.id, from, since, last)?;
-    let least = match from {
-        Start::AfterId(id) => id,
-        _ => 0,
-    };
     let whole = SlotCount::new(1)?;
     let share = whole.slots().flat_map(|slot| whole.share(slot, row.partitions));
     let positions = log::positions(snapshot, row.id, share, after, log::END, max.get())?;

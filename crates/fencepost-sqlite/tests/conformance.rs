@@ -149,7 +149,6 @@ fencepost_conformance::suite! {
         dead_letters_outlive_their_consumer: run,
         a_consumer_made_again_gets_the_old_dead_letters: run,
         a_consumer_made_again_gets_what_the_log_does_not_have: run,
-        a_replay_passes_over_nothing_that_is_to_come: run,
         dead_letters_go_with_their_queue: run,
         a_dead_letter_outlives_its_message_in_the_log: run,
         a_dead_letter_is_kept_for_ninety_days: run,
@@ -346,6 +345,8 @@ fencepost_conformance::suite! {
         b31_a_queue_tells_depth_age_and_what_is_in_flight: run,
     }
     readers {
+        reading_on_from_the_beginning_is_never_refused: run,
+        a_read_from_an_id_passes_over_pages_of_lower_ids: run,
         pages_follow_each_other_to_the_end: run,
         a48_a_queue_without_consumers_is_read_from_anywhere: run,
         a_read_shows_every_message_as_it_was_sent: run,
@@ -370,6 +371,7 @@ fencepost_conformance::suite! {
         abandon_without_a_batch_frees_the_slot: run,
     }
     retention {
+        a_message_held_back_for_long_is_kept_when_it_comes: run,
         retention_is_told_as_it_was_set: run,
         consumed_messages_stay_as_long_as_told: run,
         a_lagging_consumer_pins_its_queue: run,

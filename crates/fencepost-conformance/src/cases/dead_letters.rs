@@ -7,7 +7,7 @@ use fencepost_core::{
 };
 
 use crate::Harness;
-use crate::stage::{Stage, attempts, count, ids, path, refused, size, text, writes_nothing};
+use crate::stage::{Stage, attempts, ids, path, refused, size, text, writes_nothing};
 
 async fn replay(stage: &Stage, ids: Option<&[MessageId]>) -> u64 {
     stage.store.replay_dead_letters(&stage.path, ids).await.unwrap()
@@ -241,45 +241,6 @@ pub async fn a_consumer_made_again_gets_what_the_log_does_not_have(h: &dyn Harne
     assert_eq!((told.lag, told.dead, stage.status(0).await.lag), (3, 0, 3));
     assert_eq!(consume(&stage, 2).await, [sent[0], later[0], sent[1]], "half of a batch is for what is new");
     assert_eq!(stage.status(0).await.lag, 0);
-}
-
-/// A consumer that was made again with other slots may have yet to reach messages that sit before a replayed one which is not in the
-/// log any more: acking the replayed one, in part or after a crash, passes over none of them.
-pub async fn a_replay_passes_over_nothing_that_is_to_come(h: &dyn Harness) {
-    for crashes in [false, true] {
-        let name = format!("billing {crashes}");
-        let two = Stage::bare(h, 2).await.consumer(&name, 2, Start::Latest).await;
-        let (to_come, dead) = (two.send(1, 2).await, two.bury(0, 2).await);
-        two.maintain().await;
-        assert_eq!(two.queue_status().await.stored, 2);
-        assert_eq!(two.store.drop_consumer(&two.path, false).await.unwrap(), Dropped::Dropped);
-        let policy = FailurePolicy::default().max_crashes(1).unwrap();
-        let one = Stage { slots: count(1), policy, ..two };
-        one.create(Start::Earliest).await;
-        assert_eq!(replay(&one, None).await, 2);
-        let mut token = one.claim("w1", 0, 1).await.token;
-        let batch = one.receive(&token, 3).await;
-        assert_eq!(ids(&batch), [&to_come[..1], &dead].concat());
-        if crashes {
-            assert!(one.snooze(&token, &batch, to_come[0], 0).await.is_empty());
-            one.pass_seconds(1);
-            token = one.claim("w2", 0, 30).await.token;
-            assert_eq!(ids(&one.receive(&token, 100).await), dead[..1]);
-        } else {
-            assert_eq!(one.store.ack_through(&token, batch.id, dead[0]).await.unwrap(), 2);
-            one.nack(&token, &batch, dead[1], 0).await;
-            one.snooze(&token, &batch, dead[1], 0).await;
-        }
-        let mut seen = Vec::new();
-        while let Some(batch) = one.try_receive(&token, 100).await {
-            seen.extend(ids(&batch));
-            one.ack(&token, &batch).await;
-        }
-        assert!(seen.contains(&to_come[1]), "{to_come:?} {dead:?} {seen:?}");
-        assert_eq!(one.status(0).await.lag, 0);
-        one.store.drop_consumer(&one.path, true).await.unwrap();
-        one.store.drop_queue(one.queue(), true).await.unwrap();
-    }
 }
 
 /// Dead letters go with their queue.

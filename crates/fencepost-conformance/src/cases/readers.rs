@@ -149,3 +149,47 @@ pub async fn a_read_from_an_id_shows_higher_ids_only(h: &dyn Harness) {
     assert_eq!(page_ids(&read(&stage, Start::AfterId(sent[0].get()), 100).await), sent[1..]);
     assert_eq!(page_ids(&read(&stage, Start::AfterId(0), 100).await), [sent, vec![delayed]].concat());
 }
+
+/// Pages from the beginning come to their end also when one slot is far ahead of another and what it consumed is to be removed; a
+/// drained queue has an empty page from the beginning, and a place to go on from.
+pub async fn reading_on_from_the_beginning_is_never_refused(h: &dyn Harness) {
+    let stage = Stage::new(h, 2).await;
+    let mut sent = Vec::new();
+    for _ in 0..3 {
+        sent.extend(stage.send(0, 1).await);
+        sent.extend(stage.send(1, 1).await);
+    }
+    stage.drain(0, 100).await;
+    stage.maintain().await;
+    let (mut from, mut seen) = (Start::Earliest, Vec::new());
+    loop {
+        let page = read(&stage, from, 2).await;
+        if page.messages.is_empty() {
+            break;
+        }
+        seen.extend(page_ids(&page));
+        from = Start::Position(page.next);
+    }
+    assert_eq!(seen, sent[1..], "what all have consumed at the beginning is gone, and nothing in between");
+    stage.drain(1, 100).await;
+    stage.maintain().await;
+    let end = read(&stage, Start::Earliest, 2).await;
+    assert_eq!(end.messages, []);
+    let later = stage.send(0, 1).await;
+    assert_eq!(page_ids(&read(&stage, Start::Position(end.next), 2).await), later);
+}
+
+/// A read from an id passes over lower ids that became due later, however many pages of them there are.
+pub async fn a_read_from_an_id_passes_over_pages_of_lower_ids(h: &dyn Harness) {
+    let stage = Stage::bare(h, 1).await;
+    let minute = delay(60);
+    for _ in 0..6 {
+        stage.store.send(stage.queue(), text("held back").delay(minute)).await.unwrap();
+    }
+    let last = stage.send(0, 1).await[0];
+    stage.pass_seconds(60);
+    stage.maintain().await;
+    assert_eq!(read(&stage, Start::AfterId(last.get()), 2).await.messages, []);
+    let later = stage.send(0, 1).await;
+    assert_eq!(page_ids(&read(&stage, Start::AfterId(last.get()), 2).await), later);
+}

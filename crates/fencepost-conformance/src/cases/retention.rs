@@ -131,3 +131,19 @@ pub async fn what_was_set_aside_outlives_the_log(h: &dyn Harness) {
     assert_eq!(ids(&rest), sent[1..]);
     assert_eq!(rest.messages[1].payload, batch.messages[2].payload);
 }
+
+/// A message that was held back for longer than unread messages are kept is as old as when it came.
+pub async fn a_message_held_back_for_long_is_kept_when_it_comes(h: &dyn Harness) {
+    let stage = Stage::bare(h, 1).await;
+    let day = Duration::from_secs(24 * 60 * 60);
+    let held_back = text("held back").delay(fencepost_core::Delay::new(day * 8).unwrap());
+    let id = stage.store.send(stage.queue(), held_back).await.unwrap();
+    stage.pass(day * 8);
+    stage.maintain().await;
+    let later = stage.send(0, 1).await;
+    stage.maintain().await;
+    assert_eq!(stage.queue_status().await.stored, 2);
+    stage.create(Start::Earliest).await;
+    let found: Vec<_> = stage.drain(0, 100).await.iter().flat_map(ids).collect();
+    assert_eq!(found, [id, later[0]]);
+}

@@ -1,4 +1,4 @@
--- What stands at one place in one partition, by position, a bounded number. Returns the columns of find.sql.
--- Locks: the write lock is held by transitions.
+-- What stands at one place in one partition, in no order. Returns the columns of find.sql.
+-- Locks: the write lock is held by transitions. Without ORDER BY, which would read all that the consumer set aside.
 SELECT position, id, partition, key, place, due_at, cause, failures, deliveries
-  FROM fencepost_aside WHERE consumer_id = ?1 AND partition = ?2 AND place = ?3 ORDER BY position LIMIT ?4;
+  FROM fencepost_aside WHERE consumer_id = ?1 AND partition = ?2 AND place = ?3;

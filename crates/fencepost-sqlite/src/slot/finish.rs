@@ -312,10 +312,17 @@ impl Suspect {
     }
 
     /// Puts the other messages of the batch that had come again behind this one.
-    pub(super) fn isolate(&self, connection: &Connection, consumer: &ConsumerRow, slot: SlotIndex) -> Result<()> {
-        for row in consumer.in_batch(connection, slot)? {
-            if row.position != self.position {
-                consumer.place(connection, row.position, Aside { place: Place::Alone, ..row.aside }, None)?;
+    pub(super) fn isolate(
+        &self,
+        connection: &Connection,
+        consumer: &ConsumerRow,
+        slot: SlotIndex,
+        deliveries: u32,
+    ) -> Result<()> {
+        for AsideRow { position, aside, .. } in consumer.in_batch(connection, slot)? {
+            if position != self.position {
+                let deliveries = aside.deliveries.saturating_add(deliveries);
+                consumer.place(connection, position, Aside { place: Place::Alone, deliveries, ..aside }, None)?;
             }
         }
         Ok(())

@@ -273,7 +273,10 @@ fn claim(
         Some(suspect) if matches!(origin, GrantOrigin::Convicted { .. }) => {
             suspect.convict(group, consumer, &request.path, slot, state)?;
         }
-        Some(suspect) => suspect.isolate(group.connection(), consumer, slot)?,
+        Some(suspect) => {
+            let deliveries = state.batch.map_or(0, |open| open.deliveries);
+            suspect.isolate(group.connection(), consumer, slot, deliveries)?;
+        }
         None => {}
     }
     let granted = judged.next.as_ref().unwrap_or(state);

@@ -81,7 +81,7 @@ fn pick_alone(
 ) -> Result<Picked> {
     let one = |through| Found::Messages { through, size: 1, plain: false };
     let mut picked = Picked::default();
-    for row in consumer.in_place(connection, slot, "alone", i64::MAX)? {
+    for row in consumer.in_place(connection, slot, "alone")? {
         if !consumer.waits(connection, row.position.to_storage(), row.key.as_deref())? {
             return Ok(Picked { found: one(cursor), again: vec![row], ..picked });
         }
@@ -124,10 +124,13 @@ fn pick_batch(
     let mut after = state.cursor;
     while fresh.len() < most && set_aside.len() < SCAN {
         let share = consumer.slots.share(slot, consumer.partitions);
-        let wanted = (most - fresh.len()) as u32;
+        let wanted = (most - fresh.len()).max(PAGE as usize) as u32;
         let page = log::positions(connection, consumer.queue, share, after, log::END, wanted)?;
         let Some(last) = page.last().copied() else { break };
         for logged in log::messages(connection, &page, 1)? {
+            if fresh.len() == most {
+                break;
+            }
             let position = logged.message.position;
             match place_of(connection, consumer, &logged, now)? {
                 Some(place) => set_aside.push((position.to_storage(), place)),

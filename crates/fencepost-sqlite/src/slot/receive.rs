@@ -59,7 +59,7 @@ pub(super) fn look(snapshot: &Connection, token: &SlotToken, max: BatchSize, now
     if consumer.paused {
         return Ok(Look::Done(None));
     }
-    if consumer.has_aside(snapshot)? {
+    if consumer.has_aside(snapshot, token.slot)? {
         let due = consumer.next_due(snapshot, token.slot)?.is_some_and(|due| due <= now);
         let waits = !waiting(snapshot, &consumer, token.slot, state.cursor, BatchSize::ONE)?.is_empty();
         return Ok(if due || waits { Look::Transition(None) } else { Look::Done(None) });
@@ -158,7 +158,7 @@ pub(super) fn receive(
     let consumer = consumer::load(group.connection(), &token.path)?;
     let state = row::load(group.connection(), &consumer, &token.path, token.slot)?;
     let still = |seen: &Seen| -> Result<bool> {
-        let plain = || Ok(!consumer.paused && !consumer.has_aside(group.connection())?);
+        let plain = || Ok(!consumer.paused && !consumer.has_aside(group.connection(), token.slot)?);
         Ok(seen.state == state && (state.batch.is_some() || plain()?))
     };
     let Some(seen) = seen.map(|seen| Ok(still(&seen)?.then_some(seen))).transpose()?.flatten() else {
@@ -226,7 +226,7 @@ pub(super) fn look_ahead(
 ) -> Result<Option<Ahead>> {
     let consumer = consumer::load(snapshot, &token.path)?;
     let state = row::load(snapshot, &consumer, &token.path, token.slot)?;
-    if !is_plain(snapshot, &consumer, &state)? {
+    if !is_plain(snapshot, &consumer, token.slot, &state)? {
         return Ok(None);
     }
     let Some(open) = state.batch.filter(|open| open.id == batch && state.is_own(token.epoch)) else { return Ok(None) };
@@ -237,8 +237,8 @@ pub(super) fn look_ahead(
 }
 
 /// Whether nothing but the log decides what comes next.
-fn is_plain(connection: &Connection, consumer: &ConsumerRow, state: &SlotState) -> Result<bool> {
-    Ok(!consumer.paused && state.isolated.is_none() && !consumer.has_aside(connection)?)
+fn is_plain(connection: &Connection, consumer: &ConsumerRow, slot: SlotIndex, state: &SlotState) -> Result<bool> {
+    Ok(!consumer.paused && state.isolated.is_none() && !consumer.has_aside(connection, slot)?)
 }
 
 /// A slot as it was seen, with the messages after its open batch.
@@ -261,7 +261,7 @@ pub(super) fn ack_receive(
     let Some(Ahead { messages, through, .. }) = seen.filter(|seen| seen.state == state) else {
         return ack_then_receive(group, token, batch, max);
     };
-    if !is_plain(group.connection(), &consumer, &state)? {
+    if !is_plain(group.connection(), &consumer, token.slot, &state)? {
         return ack_then_receive(group, token, batch, max);
     }
     let now = group.now()?;

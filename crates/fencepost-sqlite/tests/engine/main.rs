@@ -7,6 +7,7 @@ mod group_commit;
 mod joined;
 mod opening;
 mod place;
+mod plans;
 mod puppet;
 mod races;
 mod takeover;
