@@ -235,3 +235,53 @@ async fn inline_mode_runs_what_there_is_and_returns() {
     assert_eq!(stage.receive(&held).await.messages.len(), 3);
     assert_eq!(stage.slots().await[0].owner, None);
 }
+
+/// A batch's handler that fails because the store could not take its call blames no message: the batch comes again as it was.
+#[tokio::test(start_paused = true)]
+async fn trouble_of_the_store_spends_no_attempt() {
+    let stage = Stage::new(1).await;
+    stage.send(2).await;
+    let (handler, mut shown) = shows();
+    let worker = stage.start(settings("w1"), handler).await;
+    let first = next(&mut shown).await;
+    first.answer.send(Err(fencepost_core::Error::new(fencepost_core::Kind::Busy, "as asked").into())).unwrap();
+    let again = next(&mut shown).await;
+    assert_eq!(again.batch, first.batch, "the same batch, not delivered anew");
+    assert_eq!(stage.store.calls("nack"), 0);
+    again.answer.send(Ok(fencepost_runtime::Done::Ack)).unwrap();
+    worker.diary.tells("acked 0 batch 1").await;
+    assert_eq!(worker.stop().await, Report { batches: 1, messages: 2, failed: 0, lost: 0 });
+}
+
+/// A worker whose consumer was dropped has nothing to work for, and ends.
+#[tokio::test(start_paused = true)]
+async fn a_worker_ends_with_its_consumer() {
+    let stage = Stage::new(1).await;
+    let worker = stage.start(settings("w1"), nothing_to_do()).await;
+    worker.diary.tells("claimed 0").await;
+    stage.store.drop_consumer(&path(), true).await.unwrap();
+    let report = tokio::time::timeout(crate::stage::PATIENCE, worker.task).await.expect("it ends by itself").unwrap();
+    assert_eq!(report.messages, 0);
+}
+
+/// A queue that is paused while a message is due is looked at less and less often.
+#[tokio::test(start_paused = true)]
+async fn what_is_due_in_a_paused_queue_is_not_polled_for_all_the_time() {
+    let stage = Stage::new(1).await;
+    stage.send(1).await;
+    let (handler, mut shown) = shows();
+    let worker = stage.start(settings("w1"), handler).await;
+    let first = next(&mut shown).await;
+    stage.store.pause_queue(&path().queue).await.unwrap();
+    let retry = Instead::RetryAfter { delay: seconds(1), reason: "later".into() };
+    first.answer.send(Err(retry.into())).unwrap();
+    pass(Duration::from_secs(10)).await;
+    let before = stage.store.calls("receive");
+    pass(Duration::from_secs(20)).await;
+    let looks = stage.store.calls("receive") - before;
+    assert!(looks <= 25, "{looks} looks in 20 s");
+    stage.store.resume_queue(&path().queue).await.unwrap();
+    next(&mut shown).await.answer.send(Ok(fencepost_runtime::Done::Ack)).unwrap();
+    worker.diary.until(|diary| diary.count("acked") == 2).await;
+    worker.stop().await;
+}
