@@ -107,7 +107,7 @@ impl Control {
 pub struct Report {
     /// Batches acked.
     pub batches: u64,
-    /// Messages acked.
+    /// Messages acked; of a batch that its handler acked itself all of them, as nobody told which.
     pub messages: u64,
     /// Messages of acked batches that were not: they failed, were put off, withdrawn or given up.
     pub failed: u64,
