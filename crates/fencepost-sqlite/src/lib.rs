@@ -13,6 +13,7 @@ mod connection;
 mod consumer;
 mod dead;
 mod error;
+mod file;
 mod forced;
 mod grant;
 mod guard;

@@ -13,6 +13,7 @@ use fencepost_core::{
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use crate::error::driver_error;
+use crate::file::OpenedFile;
 use crate::guard::Guard;
 use crate::writer::survived;
 
@@ -23,6 +24,7 @@ pub(crate) struct Shared {
     pub(crate) hub: WakeHub,
     pub(crate) round: RoundRobin,
     pub(crate) guard: Arc<Guard>,
+    pub(crate) file: OpenedFile,
     /// The last position whose message this process's sleepers were woken for.
     pub(crate) seen: AtomicI64,
 }

@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 
 use crate::connection::{Purpose, check_path, connect, use_write_ahead_log};
 use crate::error::driver_error;
+use crate::file::OpenedFile;
 use crate::grant::GiveBack;
 use crate::guard::Guard;
 use crate::options::SqliteOptions;
@@ -92,6 +93,7 @@ impl SqliteStore {
             hub: WakeHub::default(),
             round: RoundRobin::new(),
             guard,
+            file: OpenedFile::new(&path)?,
             seen: AtomicI64::new(position),
         });
         let (readers, reading) = Readers::start(&path, &options)?;

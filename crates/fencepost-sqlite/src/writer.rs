@@ -238,7 +238,7 @@ impl Loop {
     fn group(&mut self, first: Box<dyn Call>) -> Option<Box<dyn FnOnce() + Send>> {
         let mut done: Vec<Box<dyn Call>> = Vec::new();
         let (mut between, mut breaker) = (None, None);
-        let ended = match self.begin(first.since()) {
+        let ended = match self.begin(first.since()).and_then(|()| self.shared.file.check()) {
             Err(error) => {
                 done.push(first);
                 Err(error)

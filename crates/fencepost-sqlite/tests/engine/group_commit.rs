@@ -102,7 +102,8 @@ fn the_closures_own_error_comes_back_as_it_is() {
         }
     }
     run(async {
-        let store = Place::new().stage().await;
+        let place = Place::new();
+        let store = place.stage().await;
         assert_eq!(store.write(|_| Err::<(), _>(Own::Mine(7))).await, Err(Own::Mine(7)));
         store.close().await;
         assert_eq!(store.write(|_| Err::<(), _>(Own::Mine(7))).await, Err(Own::Theirs("store_closed")));

@@ -450,6 +450,28 @@ fn a_restored_backup_is_another_store() {
     });
 }
 
+/// A file that is deleted, moved or replaced while it is open takes no more writes: they would be answered and lost.
+#[test]
+fn a_file_that_went_away_underneath_takes_no_writes() {
+    run(async {
+        for replace in [false, true] {
+            let place = Place::new();
+            let store = place.stage().await;
+            store.send(&orders(), text("kept")).await.unwrap();
+            std::fs::rename(place.file(), place.path("moved.db")).unwrap();
+            if replace {
+                std::fs::write(place.file(), "another").unwrap();
+            }
+            refused(store.send(&orders(), text("lost")).await, Kind::Unavailable, "store_gone");
+            refused(store.pause_queue(&orders()).await, Kind::Unavailable, "store_gone");
+            // Back in its place it goes on, with what was answered and nothing else.
+            std::fs::rename(place.path("moved.db"), place.file()).unwrap();
+            store.send(&orders(), text("after")).await.unwrap();
+            assert_eq!(texts(&store).await, ["kept", "after"]);
+        }
+    });
+}
+
 /// A rename is no copy: the file is the same, and so is everybody's token.
 #[test]
 fn a_renamed_file_is_the_same_store() {
