@@ -1,6 +1,9 @@
 //! A command that runs for as long as something is ours: tied to this process, told of signals, and ended in time with all that
 //! it started. Whose it is, and what it finds in its environment, is the caller's.
+//!
+//! `tie` ends the command with this process, `guard` what the command has started.
 
+pub mod guard;
 pub mod tie;
 
 use std::ffi::OsString;
@@ -43,6 +46,8 @@ pub struct Child {
     process: tokio::process::Child,
     pid: Pid,
     group: Group,
+    /// Until it is dropped; only a group of its own can be killed as a whole.
+    watched: Option<guard::Watched>,
 }
 
 impl Child {
@@ -56,6 +61,7 @@ impl Child {
         starter.args(tie::arguments(command));
         prepare(&mut starter);
         if group == Group::Own {
+            guard::call().map_err(refuse)?;
             starter.process_group(0);
         }
         // The command is killed with the thread that starts it: one of the runtime's, which are the last to end.
@@ -63,7 +69,12 @@ impl Child {
         let pid = process.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let pid =
             pid.ok_or_else(|| Error::new(Kind::Internal, "cannot tell the number of a process that was started"))?;
-        Ok(Self { process, pid, group })
+        let mut child = Self { process, pid, group, watched: None };
+        if group == Group::Own {
+            // RACE: it is told within microseconds of the start; a command that has forked by then, and we are killed, is not known.
+            child.watched = Some(guard::watch(pid).map_err(refuse)?);
+        }
+        Ok(child)
     }
 
     /// Its standard streams; they are handed out once.

@@ -147,6 +147,9 @@ pub enum Command {
     /// What `lease run` and `work` start: ties itself to its parent and becomes the command
     #[command(hide = true)]
     Child(ChildArgs),
+    /// Kills the commands that are left when the process that writes to its standard input is gone
+    #[command(hide = true)]
+    Guard,
 }
 
 #[derive(Debug, Args)]

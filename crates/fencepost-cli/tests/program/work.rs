@@ -201,6 +201,9 @@ fn what_expired_or_is_not_due_yet_is_nothing_that_is_left() {
 /// Says that it runs, and runs until it is killed.
 const HANGS: &str = "echo $$ >>pids; echo running; sleep 1000";
 
+/// The same in a process that the command's shell has forked, at the head of a pipeline.
+const FORKED_HANGS: &str = "sh -c 'echo $$ >>pids; echo running; sleep 1000; exit' && true | cat";
+
 fn start(place: &Place, command: &str, more: &[&str]) -> Running {
     Running::start(place, &[&["work", "q", "c", "--exec", command], more].concat())
 }
@@ -208,7 +211,7 @@ fn start(place: &Place, command: &str, more: &[&str]) -> Running {
 #[test]
 fn another_worker_takes_over_when_one_is_killed_and_its_command_ends_with_it() {
     let place = place(&[("a", "1"), ("a", "2")], &[]);
-    let mut killed = start(&place, HANGS, &["--ttl", "1s"]);
+    let mut killed = start(&place, FORKED_HANGS, &["--ttl", "1s"]);
     assert_eq!(killed.line(), "running");
     killed.child.kill().unwrap();
     killed.child.wait().unwrap();
@@ -247,6 +250,19 @@ fn what_does_not_end_within_the_grace_is_ended_and_handed_back() {
     #[cfg(target_os = "linux")]
     until_gone(lines(&place, "pids")[0].parse().unwrap());
     assert_eq!(figures(&work(&place, "test \"$FENCEPOST_ATTEMPT\" = 1", &[])), counts(1, 0, 0, 0));
+}
+
+#[test]
+fn a_second_signal_kills_what_runs_with_all_that_it_forked() {
+    let place = place(&[("a", "1")], &[]);
+    let mut worker = start(&place, FORKED_HANGS, &[]);
+    assert_eq!(worker.line(), "running");
+    kill_process(worker.pid(), Signal::TERM).unwrap();
+    worker.stderr.read_line(&mut String::new()).unwrap();
+    kill_process(worker.pid(), Signal::TERM).unwrap();
+    assert_eq!(worker.ended().status, 130);
+    #[cfg(target_os = "linux")]
+    until_gone(lines(&place, "pids")[0].parse().unwrap());
 }
 
 #[test]
