@@ -252,6 +252,37 @@ fn what_does_not_end_within_the_grace_is_ended_and_handed_back() {
     assert_eq!(figures(&work(&place, "test \"$FENCEPOST_ATTEMPT\" = 1", &[])), counts(1, 0, 0, 0));
 }
 
+/// As service managers end a service: every process of it gets the signal.
+#[test]
+fn a_command_that_is_told_to_end_with_its_worker_has_not_failed() {
+    for more in [&["--workers", "2"][..], &["--batch", "10"]] {
+        let place = place(&[("a", "1"), ("b", "2")], &["--max-attempts", "1"]);
+        // The second command ends in its own time, which the end of the first does not take from it.
+        let command = r#"echo $$ >>pids; [ "$FENCEPOST_KEY" = b ] || { echo running; sleep 1000; exit; }
+            trap '' TERM; echo running; while [ ! -e go ]; do sleep 0.01; done"#;
+        let mut worker = start(&place, command, &[&["--grace", "1h"], more].concat());
+        assert_eq!(worker.line(), "running");
+        let are_two = more[0] == "--workers";
+        if are_two {
+            assert_eq!(worker.line(), "running");
+        }
+        // The commands first: which signal comes first must not matter.
+        for pid in lines(&place, "pids") {
+            let group = rustix::process::Pid::from_raw(pid.parse().unwrap()).unwrap();
+            rustix::process::kill_process_group(group, Signal::TERM).unwrap();
+        }
+        kill_process(worker.pid(), Signal::TERM).unwrap();
+        if are_two {
+            std::thread::sleep(std::time::Duration::from_millis(200));
+            assert!(worker.child.try_wait().unwrap().is_none());
+            place.write("go", "");
+        }
+        let answer = worker.ended();
+        assert!(answer.status == 0 && !answer.stderr.contains("failed"), "{answer}");
+        assert_eq!(figures(&work(&place, "test \"$FENCEPOST_ATTEMPT\" = 1", &[])), counts(2, 0, 0, 0), "{answer}");
+    }
+}
+
 #[test]
 fn a_second_signal_kills_what_runs_with_all_that_it_forked() {
     let place = place(&[("a", "1")], &[]);

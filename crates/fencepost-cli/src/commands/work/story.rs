@@ -1,7 +1,8 @@
 //! What is told of the work: a line for what goes wrong while it runs, and the figures at its end.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fencepost::runtime::{Event, LossCause, Observer, Report};
@@ -13,6 +14,9 @@ use crate::text;
 
 /// The most characters of a reason that a line shows.
 const SHOWN: usize = 100;
+
+/// How long a trouble that goes on is not told again.
+const SAME: Duration = Duration::from_secs(10);
 
 /// What became of a message that is not done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,13 +39,15 @@ pub struct Story {
     failed: AtomicU64,
     dead: AtomicU64,
     snoozed: AtomicU64,
+    /// The troubles that were told since something succeeded, and when.
+    told: Mutex<HashMap<String, Instant>>,
 }
 
 impl Story {
     /// Begins.
     pub fn new(printer: Printer, path: ConsumerPath, policy: FailurePolicy) -> Self {
-        let (failed, dead, snoozed) = Default::default();
-        Self { printer, path, policy, begun: Instant::now(), failed, dead, snoozed }
+        let (failed, dead, snoozed, told) = Default::default();
+        Self { printer, path, policy, begun: Instant::now(), failed, dead, snoozed, told }
     }
 
     /// Where it is told.
@@ -90,9 +96,27 @@ impl Story {
         self.tell("broken_result", why, json!({}));
     }
 
-    /// Something failed that is tried again.
+    /// Something failed that is tried again. What goes on is told from time to time.
     pub fn trouble(&self, error: &Error) {
+        let is_told = {
+            let mut told = self.told();
+            told.retain(|_, at| at.elapsed() < SAME);
+            // One that was told keeps its time, so that it is told again.
+            told.contains_key(&error.to_string()) || told.insert(error.to_string(), Instant::now()).is_some()
+        };
+        if is_told {
+            return;
+        }
         self.tell("trouble", &format!("{error}; trying again"), json!({"code": error.code()}));
+    }
+
+    /// Something succeeded: a trouble from now on is a new one.
+    fn success(&self) {
+        self.told().clear();
+    }
+
+    fn told(&self) -> MutexGuard<'_, HashMap<String, Instant>> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn slot_lost(&self, slot: SlotIndex, why: &str) {
@@ -155,6 +179,7 @@ impl Observer for Teller {
             }
             Event::DeadlinePassed { slot, .. } => story.slot_lost(*slot, "it could not be renewed in time"),
             Event::CallFailed { error } => story.trouble(error),
+            Event::Claimed { .. } | Event::Received { .. } | Event::Acked { .. } => story.success(),
             _ => {}
         }
     }
