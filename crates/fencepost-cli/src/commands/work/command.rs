@@ -244,7 +244,9 @@ mod tests {
 
     #[test]
     fn a_signal_that_asks_to_end_is_told_from_other_ends() {
-        for (raw, asked) in [(15, true), (2, true), (1, true), (143 << 8, true), (9, false), (1 << 8, false), (0, false)] {
+        for (raw, asked) in
+            [(15, true), (2, true), (1, true), (143 << 8, true), (9, false), (1 << 8, false), (0, false)]
+        {
             assert_eq!(was_asked_to_end(ExitStatus::from_raw(raw)), asked, "{raw}");
         }
     }

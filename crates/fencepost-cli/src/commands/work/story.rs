@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fencepost::runtime::{Event, LossCause, Observer, Report};
@@ -39,7 +39,7 @@ pub struct Story {
     failed: AtomicU64,
     dead: AtomicU64,
     snoozed: AtomicU64,
-    /// The troubles that were told since something succeeded, and when.
+    /// The troubles that were told of late, and when.
     told: Mutex<HashMap<String, Instant>>,
 }
 
@@ -75,7 +75,8 @@ impl Story {
             count.fetch_add(1, Ordering::Relaxed);
         }
         let human = || {
-            let key = message.key.as_ref().map_or_else(String::new, |key| format!(", key `{key}`"));
+            let key =
+                message.key.as_ref().map(|key| format!(", key `{}`", text::shown(key.as_str()))).unwrap_or_default();
             let last = reason.trim_end().lines().last().unwrap_or_default();
             format!("message {}{key}, attempt {}: {words}: {}", message.id, message.attempt, text::excerpt(last, SHOWN))
         };
@@ -98,25 +99,16 @@ impl Story {
 
     /// Something failed that is tried again. What goes on is told from time to time.
     pub fn trouble(&self, error: &Error) {
-        let is_told = {
-            let mut told = self.told();
-            told.retain(|_, at| at.elapsed() < SAME);
-            // One that was told keeps its time, so that it is told again.
-            told.contains_key(&error.to_string()) || told.insert(error.to_string(), Instant::now()).is_some()
-        };
-        if is_told {
-            return;
+        if self.is_new(&error.to_string(), Instant::now()) {
+            self.tell("trouble", &format!("{error}; trying again"), json!({"code": error.code()}));
         }
-        self.tell("trouble", &format!("{error}; trying again"), json!({"code": error.code()}));
     }
 
-    /// Something succeeded: a trouble from now on is a new one.
-    fn success(&self) {
-        self.told().clear();
-    }
-
-    fn told(&self) -> MutexGuard<'_, HashMap<String, Instant>> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Whether a trouble was not told a moment ago. One that was keeps its time, so that it is told again if it goes on.
+    fn is_new(&self, trouble: &str, now: Instant) -> bool {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.retain(|_, at| now.duration_since(*at) < SAME);
+        !told.contains_key(trouble) && told.insert(trouble.to_owned(), now).is_none()
     }
 
     fn slot_lost(&self, slot: SlotIndex, why: &str) {
@@ -131,7 +123,7 @@ impl Story {
             }
             line
         };
-        self.printer.event(|| words.chars().flat_map(text::visible).collect(), line);
+        self.printer.event(|| text::shown(words), line);
     }
 
     /// Tells the figures.
@@ -179,8 +171,22 @@ impl Observer for Teller {
             }
             Event::DeadlinePassed { slot, .. } => story.slot_lost(*slot, "it could not be renewed in time"),
             Event::CallFailed { error } => story.trouble(error),
-            Event::Claimed { .. } | Event::Received { .. } | Event::Acked { .. } => story.success(),
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trouble_that_goes_on_is_told_from_time_to_time_and_another_at_once() {
+        let path = ConsumerPath::new("q", "c").unwrap();
+        let story = Story::new(Printer::new(false), path, FailurePolicy::default());
+        let begun = Instant::now();
+        let told = [("a", 0), ("a", 1), ("b", 1), ("a", 9), ("b", 9), ("a", 10), ("b", 10), ("b", 11)]
+            .map(|(trouble, seconds)| story.is_new(trouble, begun + Duration::from_secs(seconds)));
+        assert_eq!(told, [true, false, true, false, false, true, false, true]);
     }
 }
