@@ -1,6 +1,7 @@
 //! `work` with real commands: order, attempts, reasons, batches, and what becomes of it all when processes end.
 
-use std::io::BufRead;
+use std::io::{BufRead, Read};
+use std::process::Stdio;
 
 use fencepost::{Clock, HostClock};
 use rustix::process::{Signal, kill_process};
@@ -294,6 +295,25 @@ fn a_second_signal_kills_what_runs_with_all_that_it_forked() {
     assert_eq!(worker.ended().status, 130);
     #[cfg(target_os = "linux")]
     until_gone(lines(&place, "pids")[0].parse().unwrap());
+}
+
+#[test]
+fn a_reader_that_does_not_read_costs_lines_and_no_slot() {
+    let place = place(&[("a", "1")], &[]);
+    // More than the pipes and the queue take, for longer than the slot lasts without renewal.
+    let command = "head -c 16777216 /dev/zero | tr '\\0' '\\n' >&2; sleep 2; touch done";
+    let mut worker = place.command(&["work", "q", "c", "--until-empty", "--ttl", "1s", "--exec", command]);
+    let mut worker = worker.stderr(Stdio::piped()).spawn().unwrap();
+    while !place.path("done").exists() {
+        assert!(worker.try_wait().unwrap().is_none());
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let mut told = String::new();
+    worker.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+    assert_eq!(worker.wait().unwrap().code(), Some(0));
+    let told = told.trim_start();
+    assert!(told.contains(" lines of output dropped: nobody read them in time\n"), "{told}");
+    assert!(told.contains("q/c: 1 message acked in ") && !told.contains("lost"), "{told}");
 }
 
 #[test]

@@ -61,7 +61,7 @@ pub async fn run(url: &str, args: &WorkArgs, printer: &Printer) -> Result<()> {
                 biased;
                 () = stop.cancelled() => {
                     let grace = text::exact(plan.grace);
-                    printer.note(&format!("stopping: what runs has {grace} to end; a second signal ends it at once"));
+                    printer.aside(&format!("stopping: what runs has {grace} to end; a second signal ends it at once"));
                     Ok(())
                 }
                 () = over.cancelled() => Ok(()),
