@@ -298,6 +298,21 @@ fn a_second_signal_kills_what_runs_with_all_that_it_forked() {
 }
 
 #[test]
+fn a_worker_whose_consumer_is_dropped_ends_with_one_error() {
+    let place = place(&[("a", "1")], &[]);
+    let mut worker = start(&place, "echo done", &["--json", "--ttl", "1s"]);
+    let mut told = String::new();
+    worker.stderr.read_line(&mut told).unwrap();
+    assert_eq!(told, "done\n");
+    assert_eq!(place.run(&["consumer", "drop", "q", "c", "--force"]).status, 0);
+    let answer = worker.ended();
+    let told: Vec<Value> = answer.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [figures, error] = &told[..] else { panic!("{answer}") };
+    assert_eq!((answer.status, &error["error"]["code"]), (1, &"not_found".into()), "{answer}");
+    assert!(figures["acked"].is_u64() && answer.stderr.lines().count() <= 3, "{answer}");
+}
+
+#[test]
 fn a_reader_that_does_not_read_costs_lines_and_no_slot() {
     let place = place(&[("a", "1")], &[]);
     // More than the pipes and the queue take, for longer than the slot lasts without renewal.
