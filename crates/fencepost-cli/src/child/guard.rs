@@ -2,7 +2,10 @@
 //! gone, however it ended, it kills those that are left. A parent-death signal reaches the command alone and nothing that it forked.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,13 +15,26 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::tie;
 
-/// Starts the guard unless there is one.
+/// Starts the guard unless there is one, and tells where this process speaks to it.
 ///
 /// # Errors
 /// When the system starts no process.
-pub fn call() -> io::Result<()> {
+pub fn call() -> io::Result<RawFd> {
     let mut post = post();
-    if post.guard.is_none() { post.start() } else { Ok(()) }
+    if post.guard.is_none() {
+        post.start()?;
+    }
+    let stdin = post.guard.as_ref().and_then(|guard| guard.stdin.as_ref());
+    stdin.map(AsRawFd::as_raw_fd).ok_or(io::ErrorKind::BrokenPipe.into())
+}
+
+/// What was started in a command's place makes itself known, where the system lets it, before it becomes the command: its parent may be
+/// killed before it gets to do so.
+pub fn report(parent: u32, place: RawFd) {
+    if let Ok(mut guard) = File::options().write(true).open(format!("/proc/{parent}/fd/{place}")) {
+        // The parent does so too.
+        let _ = guard.write_all(line('+', std::process::id()).as_bytes());
+    }
 }
 
 /// Has a group killed when this process ends before the answer is dropped.
@@ -51,7 +67,7 @@ impl Drop for Watched {
     }
 }
 
-fn line(sign: char, group: i32) -> String {
+fn line(sign: char, group: impl Display) -> String {
     format!("{sign}{group}\n")
 }
 

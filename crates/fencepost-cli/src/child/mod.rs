@@ -57,11 +57,11 @@ impl Child {
     /// `unavailable` when the system starts no process. That the command itself cannot be run is told by the status 126 or 127.
     pub fn start(command: &[OsString], group: Group, prepare: impl FnOnce(&mut Command)) -> Result<Self> {
         let refuse = |cause| Error::new(Kind::Unavailable, "cannot start a process").caused_by(cause);
+        let guard = if group == Group::Own { Some(guard::call().map_err(refuse)?) } else { None };
         let mut starter = Command::new(tie::program().map_err(refuse)?);
-        starter.args(tie::arguments(command));
+        starter.args(tie::arguments(command, guard));
         prepare(&mut starter);
         if group == Group::Own {
-            guard::call().map_err(refuse)?;
             starter.process_group(0);
         }
         // The command is killed with the thread that starts it: one of the runtime's, which are the last to end.
@@ -71,7 +71,7 @@ impl Child {
             pid.ok_or_else(|| Error::new(Kind::Internal, "cannot tell the number of a process that was started"))?;
         let mut child = Self { process, pid, group, watched: None };
         if group == Group::Own {
-            // RACE: it is told within microseconds of the start; a command that has forked by then, and we are killed, is not known.
+            // RACE: the command may run, and fork, before this; on Linux it has made itself known.
             child.watched = Some(guard::watch(pid).map_err(refuse)?);
         }
         Ok(child)

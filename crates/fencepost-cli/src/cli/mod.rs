@@ -196,6 +196,10 @@ pub struct ChildArgs {
     #[arg(long)]
     pub parent: u32,
 
+    /// Where the parent speaks to the guard that kills its process group
+    #[arg(long)]
+    pub guard: Option<i32>,
+
     /// What it becomes
     #[arg(last = true, required = true, num_args = 1..)]
     pub command: Vec<OsString>,
