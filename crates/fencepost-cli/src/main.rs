@@ -1,12 +1,13 @@
 //! The program `fencepost`: parses, runs one command, and ends with an exit status that scripts can rely on.
 //!
-//! `cli` is the tree of commands, `commands` runs them, `child` is a command of somebody else's that it runs, `printer` is the one way out for text, `exit` the table of statuses.
+//! `cli` is the tree of commands, `commands` runs them, `child` is a command of somebody else's that it runs, `printer` is the one way out for text, `outlet` its thread, `exit` the table of statuses.
 
 mod child;
 mod cli;
 mod commands;
 mod exit;
 mod open;
+mod outlet;
 mod printer;
 mod records;
 mod table;
@@ -28,10 +29,9 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(answer) => return printer.parser_answer(&answer).into(),
     };
-    match run(cli, &printer) {
-        Ok(code) => code,
-        Err(error) => printer.error(&error).into(),
-    }
+    let code = run(cli, &printer).unwrap_or_else(|error| printer.error(&error).into());
+    outlet::flush();
+    code
 }
 
 fn run(cli: Cli, printer: &Printer) -> Result<ExitCode> {

@@ -13,6 +13,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
 use crate::exit::Exit;
+use crate::outlet::{self, To};
+use crate::text::shown;
 
 /// How what is wrong is marked, and what to do about it.
 pub const ERROR: Style = AnsiColor::Red.on_default().bold();
@@ -62,20 +64,25 @@ impl Printer {
 
     /// Tells what happens while a command runs, beside its answer: a line on standard error, for people or for programs.
     pub fn event(&self, human: impl FnOnce() -> String, json: impl FnOnce() -> Value) {
-        write_err(&format!("{}\n", if self.json { json().to_string() } else { human() }));
+        let line = format!("{}\n", if self.json { json().to_string() } else { human() });
+        outlet::send(To::People, line.into(), self.json);
+    }
+
+    /// The same for people, and only for them.
+    pub fn aside(&self, text: &str) {
+        if !self.json {
+            outlet::send(To::People, format!("{text}\n").into(), false);
+        }
     }
 
     /// Passes on what a command of somebody else's printed: it is the answer for people, and beside it for programs.
     pub fn pass_on(&self, output: &[u8]) {
-        let written = if self.json { io::stderr().write_all(output) } else { io::stdout().write_all(output) };
-        // A reader that went away is no failure of what the command does.
-        let _ = written;
+        outlet::send(if self.json { To::Error } else { To::Output }, output.into(), self.json);
     }
 
     /// Passes on what a command of somebody else's said beside its output.
     pub fn pass_on_error(&self, said: &[u8]) {
-        // Nothing is left to tell anybody when this fails.
-        let _ = io::stderr().write_all(said);
+        outlet::send(To::Error, said.into(), self.json);
     }
 
     /// Whether answers are for programs.
@@ -165,6 +172,7 @@ fn bar_style(size: Option<u64>) -> ProgressStyle {
 }
 
 fn write_out(text: &str) -> Result<()> {
+    outlet::flush();
     let mut out = anstream::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|cause| {
         let error = Error::new(Kind::Unavailable, "cannot write to standard output");
@@ -175,6 +183,7 @@ fn write_out(text: &str) -> Result<()> {
 
 /// Nothing is left to tell anybody when this fails.
 fn write_err(text: &str) {
+    outlet::flush();
     let _ = anstream::stderr().lock().write_all(text.as_bytes());
 }
 
@@ -189,12 +198,12 @@ fn causes(error: &Error) -> Vec<String> {
 }
 
 fn error_for_people(error: &Error) -> String {
-    let mut text = format!("{ERROR}error:{ERROR:#} {}\n", visible(&error.to_string()));
+    let mut text = format!("{ERROR}error:{ERROR:#} {}\n", shown(&error.to_string()));
     for cause in causes(error) {
-        let _ = writeln!(text, "  {CAUSE}caused by:{CAUSE:#} {}", visible(&cause));
+        let _ = writeln!(text, "  {CAUSE}caused by:{CAUSE:#} {}", shown(&cause));
     }
     if let Some(hint) = error.hint() {
-        let _ = writeln!(text, "{HINT}hint:{HINT:#} {}", visible(hint));
+        let _ = writeln!(text, "{HINT}hint:{HINT:#} {}", shown(hint));
     }
     text
 }
@@ -227,11 +236,6 @@ fn usage_error(kind: ErrorKind, rendered: &str) -> Error {
 
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// Control characters, which a file's name may hold, must not reach a terminal.
-fn visible(text: &str) -> String {
-    text.chars().flat_map(crate::text::visible).collect()
 }
 
 #[cfg(test)]

@@ -74,7 +74,8 @@ impl Table {
         }
         let cells = cells.into_iter().enumerate().map(|(at, cell)| {
             let (text, alignment) = match cell {
-                Show::Text(text) => (text, CellAlignment::Left),
+                // Names of others must not control the terminal.
+                Show::Text(text) => (crate::text::shown(&text), CellAlignment::Left),
                 Show::Number(number) => (crate::text::count(number), CellAlignment::Right),
                 Show::Nothing => ("-".into(), CellAlignment::Left),
             };
@@ -112,5 +113,7 @@ impl Table {
 /// What there is to say of one thing: a line for each fact, the values aligned.
 pub fn facts(lines: &[(&str, String)]) -> String {
     let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    lines.iter().map(|(name, value)| format!("{HEADING}{name:width$}{HEADING:#}  {value}\n")).collect()
+    let line =
+        |(name, value): &(&str, String)| format!("{HEADING}{name:width$}{HEADING:#}  {}\n", crate::text::shown(value));
+    lines.iter().map(line).collect()
 }

@@ -83,6 +83,17 @@ pub fn parse_within<T>(
     })
 }
 
+/// A label by which people find this process; without the host when that is no part of a name.
+///
+/// # Errors
+/// As `name`.
+pub fn this_process<N>(name: impl Fn(String) -> Result<N>) -> Result<N> {
+    let process = std::process::id();
+    let system = rustix::system::uname();
+    let host = system.nodename().to_string_lossy();
+    name(format!("{host} process {process}")).or_else(|_| name(format!("process {process}")))
+}
+
 /// A duration to its last digit, in the largest unit that divides it, for people.
 pub fn exact(duration: Duration) -> String {
     const UNITS: [(u128, &str); 5] =
@@ -106,10 +117,18 @@ pub fn harmless(text: &str) -> String {
     text.chars().flat_map(keep).collect()
 }
 
-/// A character, or how it is written when it controls a terminal or the direction of its text.
+/// Text of others as it may reach a line of a terminal, with control characters shown.
+pub fn shown(text: &str) -> String {
+    text.chars().flat_map(visible).collect()
+}
+
+/// A character, or how it is written when it controls a terminal or the direction of its text, breaks lines, or cannot be seen.
 pub fn visible(c: char) -> impl Iterator<Item = char> {
-    let directs = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let (plain, escaped) = if c.is_control() || directs { (None, Some(c.escape_default())) } else { (Some(c), None) };
+    let directs = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let breaks = matches!(c, '\u{2028}' | '\u{2029}');
+    let hides = matches!(c, '\u{200b}' | '\u{2060}'..='\u{2064}' | '\u{206a}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
+    let is_escaped = c.is_control() || directs || breaks || hides;
+    let (plain, escaped) = if is_escaped { (None, Some(c.escape_default())) } else { (Some(c), None) };
     plain.into_iter().chain(escaped.into_iter().flatten())
 }
 
@@ -166,6 +185,7 @@ mod tests {
         assert_eq!(excerpt("0123456789x", 10), "012345678…");
         assert_eq!(excerpt("01234567\u{1b}", 10), "01234567\\…");
         assert_eq!(harmless("one\ntwo\r\u{202e}"), "one\ntwo\\r\\u{202e}");
+        assert_eq!(shown("a\u{202e}b\u{2028}c\u{feff}\u{1f600}é"), "a\\u{202e}b\\u{2028}c\\u{feff}\u{1f600}é");
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! A command that runs for as long as something is ours: tied to this process, told of signals, and ended in time with all that
 //! it started. Whose it is, and what it finds in its environment, is the caller's.
+//!
+//! `tie` ends the command with this process, `guard` what the command has started.
 
+pub mod guard;
 pub mod tie;
 
 use std::ffi::OsString;
@@ -43,6 +46,8 @@ pub struct Child {
     process: tokio::process::Child,
     pid: Pid,
     group: Group,
+    /// Until it is dropped; only a group of its own can be killed as a whole.
+    watched: Option<guard::Watched>,
 }
 
 impl Child {
@@ -52,8 +57,9 @@ impl Child {
     /// `unavailable` when the system starts no process. That the command itself cannot be run is told by the status 126 or 127.
     pub fn start(command: &[OsString], group: Group, prepare: impl FnOnce(&mut Command)) -> Result<Self> {
         let refuse = |cause| Error::new(Kind::Unavailable, "cannot start a process").caused_by(cause);
+        let guard = if group == Group::Own { Some(guard::call().map_err(refuse)?) } else { None };
         let mut starter = Command::new(tie::program().map_err(refuse)?);
-        starter.args(tie::arguments(command));
+        starter.args(tie::arguments(command, guard));
         prepare(&mut starter);
         if group == Group::Own {
             starter.process_group(0);
@@ -63,7 +69,12 @@ impl Child {
         let pid = process.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let pid =
             pid.ok_or_else(|| Error::new(Kind::Internal, "cannot tell the number of a process that was started"))?;
-        Ok(Self { process, pid, group })
+        let mut child = Self { process, pid, group, watched: None };
+        if group == Group::Own {
+            // RACE: the command may run, and fork, before this; on Linux it has made itself known.
+            child.watched = Some(guard::watch(pid).map_err(refuse)?);
+        }
+        Ok(child)
     }
 
     /// Its standard streams; they are handed out once.

@@ -4,6 +4,7 @@
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::RawFd;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -11,6 +12,7 @@ use std::process::{Command, ExitCode};
 use fencepost::{Error, Kind};
 use rustix::process::getppid;
 
+use super::guard;
 use crate::cli::ChildArgs;
 use crate::printer::Printer;
 
@@ -25,9 +27,11 @@ pub fn program() -> io::Result<PathBuf> {
 }
 
 /// The arguments by which [`become_command`] is called.
-pub fn arguments(command: &[OsString]) -> Vec<OsString> {
-    let head = ["child", "--parent", &std::process::id().to_string(), "--"].map(OsString::from);
-    head.into_iter().chain(command.iter().cloned()).collect()
+pub fn arguments(command: &[OsString], guard: Option<RawFd>) -> Vec<OsString> {
+    let mut arguments = vec!["child".to_owned(), format!("--parent={}", std::process::id())];
+    arguments.extend(guard.map(|place| format!("--guard={place}")));
+    arguments.push("--".into());
+    arguments.into_iter().map(OsString::from).chain(command.iter().cloned()).collect()
 }
 
 /// Becomes the command. Returns only when that fails.
@@ -54,6 +58,9 @@ fn try_to(args: &ChildArgs) -> Result<Infallible, Error> {
     // RACE: a parent that was gone before the signal was set does not send it.
     if getppid().is_none_or(|parent| parent.as_raw_nonzero().get().unsigned_abs() != args.parent) {
         return Err(Error::new(Kind::Unavailable, "cannot run a command: the process that started it has ended"));
+    }
+    if let Some(place) = args.guard {
+        guard::report(args.parent, place);
     }
     Err(refuse(Command::new(program).args(arguments).exec()))
 }

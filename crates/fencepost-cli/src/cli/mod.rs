@@ -147,6 +147,9 @@ pub enum Command {
     /// What `lease run` and `work` start: ties itself to its parent and becomes the command
     #[command(hide = true)]
     Child(ChildArgs),
+    /// Kills the commands that are left when the process that writes to its standard input is gone
+    #[command(hide = true)]
+    Guard,
 }
 
 #[derive(Debug, Args)]
@@ -192,6 +195,10 @@ pub struct ChildArgs {
     /// The process that it must not outlive
     #[arg(long)]
     pub parent: u32,
+
+    /// Where the parent speaks to the guard that kills its process group
+    #[arg(long)]
+    pub guard: Option<i32>,
 
     /// What it becomes
     #[arg(last = true, required = true, num_args = 1..)]

@@ -8,7 +8,8 @@ they are due, expired ones are left out. A line has id, time, key, kind and payl
 a line is cut there, and is whole with --json.
 
 POSITION is `earliest`, `latest`, a time such as 2026-01-31T08:00:00Z, `id:N` for what comes after
-message N, or a `position` that --json told.
+message N, or a `position` that --json told. With --follow, messages that were removed before
+they could be shown are passed over, and a line on standard error says so.
 
 Examples:
   fencepost tail orders

@@ -34,8 +34,10 @@ it is acked: without --batch those that a slot was handed together, at most as m
 
 SIGTERM and SIGINT end the worker: it takes nothing new, and what it was handed gets three quarters of
 the grace to end. What still runs then gets SIGTERM and, soon after, SIGKILL, and what was not finished
-is handed back. A second signal ends it at once. When a slot is lost, its commands are ended before somebody else can own it. When fencepost
-itself is killed, so are the commands, on Linux and FreeBSD; its slots are free after the TTL.
+is handed back. A command that a signal ends then has not failed: service managers signal all processes
+of a service. When a slot is lost, its commands are ended before somebody else can own it. A second
+signal ends the worker at once. Then, and when fencepost itself is killed, the process groups of its
+commands are killed, and its slots are free after the TTL.
 
 Standard error of CMD is shown; its standard output is ours, or our standard error with --json.
 
@@ -65,7 +67,7 @@ pub struct WorkArgs {
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub batch: Option<i64>,
 
-    /// End when nothing is left to hand out, now or later; dead letters are left
+    /// End when every message is done or a dead letter; one that was sent for later does not count
     #[arg(long)]
     pub until_empty: bool,
 

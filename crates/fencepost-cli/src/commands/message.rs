@@ -37,9 +37,9 @@ pub fn extend_with_content(object: &mut Value, payload: &[u8], headers: &Headers
 
 /// A message for people, on one line.
 pub fn line(message: &Message) -> String {
-    let key = message.key.as_ref().map_or("-", |key| key.as_str());
-    let (id, at) = (message.id, text::rfc3339(message.created_at));
-    format!("{id:>6}  {at}  {key}  {}  {}", message.kind, payload_excerpt(&message.payload))
+    let key = message.key.as_ref().map_or("-".into(), |key| text::shown(key.as_str()));
+    let (id, at, kind) = (message.id, text::rfc3339(message.created_at), text::shown(message.kind.as_str()));
+    format!("{id:>6}  {at}  {key}  {kind}  {}", payload_excerpt(&message.payload))
 }
 
 /// What fits a line of a payload; of one that is no text, how large it is.
@@ -84,5 +84,7 @@ mod tests {
         let shown = line(&message(b"two\nlines\x1b[2J"));
         assert_eq!(shown, "     7  2026-01-01T00:00:00.000001Z  customer-7  default  two\\nlines\\u{1b}[2J");
         assert!(line(&message(b"\xff\x00")).ends_with("(2 bytes, not text)"));
+        let reversed = Message { key: Some(Key::new("a\u{202e}b").unwrap()), ..message(b"") };
+        assert!(line(&reversed).contains("  a\\u{202e}b  default"), "{}", line(&reversed));
     }
 }

@@ -19,9 +19,9 @@ mod work;
 
 use std::process::ExitCode;
 
-use fencepost::Result;
+use fencepost::{Error, Kind, Result};
 
-use crate::child::tie;
+use crate::child::{guard, tie};
 use crate::cli::{Cli, Command, ConsumerCommand, DeadCommand, LeaseCommand, QueueCommand, SlotCommand};
 use crate::exit::Exit;
 use crate::printer::Printer;
@@ -62,6 +62,8 @@ pub async fn run(cli: Cli, printer: &Printer) -> Result<ExitCode> {
         Command::Lease(LeaseCommand::Show(args)) => lease::show::run(store, &args, printer).await?,
         Command::Lease(LeaseCommand::Release(args)) => lease::release::run(store, &args, printer).await?,
         Command::Child(args) => return Ok(tie::become_command(&args)),
+        Command::Guard => guard::stand()
+            .map_err(|cause| Error::new(Kind::Unavailable, "cannot listen for signals").caused_by(cause))?,
     }
     Ok(Exit::Done.into())
 }

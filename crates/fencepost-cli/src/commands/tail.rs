@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use fencepost::runtime::stop_on_signals;
 use fencepost::{BatchSize, Error, Kind, QueueName, Result, Retry, Start, Store, Topic};
+use serde_json::json;
 
 use super::message;
 use crate::cli::TailArgs;
@@ -33,17 +34,28 @@ pub async fn run(url: &str, args: &TailArgs, printer: &Printer) -> Result<()> {
 
 async fn read(store: &Store, queue: &QueueName, mut from: Start, follow: bool, printer: &Printer) -> Result<()> {
     let max = BatchSize::new(PAGE)?;
-    // One of a lower id that becomes due later is not shown either.
+    // Only the first page is read by the id: a message with a lower one that becomes due later is not shown either.
     let least = if let Start::AfterId(id) = from { id } else { 0 };
     // ORDER: registered before the first read, so that nothing that is sent meanwhile is slept over.
     let mut wakes = store.wakes(&Topic::Messages(queue.clone()));
+    let mut is_first = true;
     loop {
-        let mut page = store.read(queue, from, max).await?;
+        let mut page = match store.read(queue, from, max).await {
+            Err(error) if error.kind() == Kind::PositionGone && follow && !is_first => {
+                // It was too slow for the retention. Whoever follows wants what comes, and to know what does not.
+                skipped(queue, printer);
+                from = Start::Earliest;
+                continue;
+            }
+            page => page?,
+        };
+        is_first = false;
+        from = Start::Position(page.next);
+        // A page is empty at the end of the log, and nowhere else.
+        let is_last = page.messages.is_empty();
         page.messages.retain(|read| read.id.get() > least);
-        let next = Start::Position(page.next);
         printer.lines(&page.messages, message::line, |read| message::json(read, None))?;
-        if next != from {
-            from = next;
+        if !is_last {
             continue;
         }
         if !follow || reader_is_gone() {
@@ -59,4 +71,10 @@ async fn read(store: &Store, queue: &QueueName, mut from: Start, follow: bool, p
             return Err(error);
         }
     }
+}
+
+fn skipped(queue: &QueueName, printer: &Printer) {
+    let words =
+        || format!("messages of the queue `{queue}` are gone that were not shown; going on with the first there is");
+    printer.event(words, || json!({"event": "position_gone", "message": words()}));
 }

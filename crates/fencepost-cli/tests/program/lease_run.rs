@@ -261,13 +261,13 @@ fn a_store_that_cannot_take_the_grant_is_unavailable() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn the_command_does_not_outlive_a_fencepost_that_is_killed() {
+fn nothing_of_the_command_outlives_a_fencepost_that_is_killed() {
     let place = store();
-    let mut running = start(&place, &["x", "--", "sh", "-c", "echo $$; read -r line"]);
-    let command: i32 = running.line().parse().unwrap();
+    let mut running = start(&place, &["x", "--", "sh", "-c", "sleep 1000 & echo $!; wait; exit"]);
+    let forked: i32 = running.line().parse().unwrap();
     running.child.kill().unwrap();
     running.child.wait().unwrap();
-    until_gone(command);
+    until_gone(forked);
     assert_eq!(lease(&place, "x")["state"], "held", "it expires by itself");
 }
 

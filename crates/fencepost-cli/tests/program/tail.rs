@@ -1,6 +1,6 @@
 //! `tail --follow` beside other processes: it sees what they send, and ends when it is told to or nobody reads it any more.
 
-use std::io::Read;
+use std::io::{BufRead, Read};
 use std::process::Stdio;
 
 use fencepost::{QueueName, Retention};
@@ -50,18 +50,45 @@ fn following_ends_when_nobody_reads_it_any_more() {
     assert_eq!(child.wait().unwrap().code(), Some(0), "although no message came");
 }
 
-#[test]
-fn a_position_whose_messages_are_gone_is_refused_with_the_first_that_is_there() {
-    let place = Place::with_queue("q");
-    for payload in ["one", "two", "three"] {
-        assert_eq!(place.run(&["send", "q", payload]).status, 0);
-    }
+/// Removes all but the latest messages.
+fn keep_five_bytes(place: &Place) {
     place.with_store(async |store| {
         let queue = QueueName::new("q")?;
         store.set_retention(&queue, Retention { unread_bytes: 5, ..Retention::default() }).await?;
         while store.maintain(Some(&queue)).await? > 0 {}
         Ok(())
     });
+}
+
+#[test]
+fn following_goes_on_when_messages_are_removed_before_they_are_shown() {
+    let place = Place::with_queue("q");
+    assert_eq!(place.run(&["send", "q", "before"]).status, 0);
+    let mut tail = Running::start(&place, &["tail", "q", "--follow"]);
+    assert!(tail.line().ends_with("before"));
+    // It waits now, and holds nothing that others need.
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    kill_process(tail.pid(), Signal::STOP).unwrap();
+    for payload in ["one", "two", "three"] {
+        assert_eq!(place.run(&["send", "q", payload]).status, 0);
+    }
+    keep_five_bytes(&place);
+    kill_process(tail.pid(), Signal::CONT).unwrap();
+    assert!(tail.line().ends_with("three"));
+    let mut told = String::new();
+    tail.stderr.read_line(&mut told).unwrap();
+    assert!(told.starts_with("messages of the queue `q` are gone"), "{told}");
+    kill_process(tail.pid(), Signal::TERM).unwrap();
+    assert_eq!(tail.ended().status, 0);
+}
+
+#[test]
+fn a_position_whose_messages_are_gone_is_refused_with_the_first_that_is_there() {
+    let place = Place::with_queue("q");
+    for payload in ["one", "two", "three"] {
+        assert_eq!(place.run(&["send", "q", payload]).status, 0);
+    }
+    keep_five_bytes(&place);
     let answer = place.run(&["--json", "tail", "q", "--from", "p0"]);
     let error = &answer.json()["error"];
     assert_eq!((answer.status, &error["code"]), (1, &"position_gone".into()), "{answer}");

@@ -1,6 +1,7 @@
 //! `work` with real commands: order, attempts, reasons, batches, and what becomes of it all when processes end.
 
-use std::io::BufRead;
+use std::io::{BufRead, Read};
+use std::process::Stdio;
 
 use fencepost::{Clock, HostClock};
 use rustix::process::{Signal, kill_process};
@@ -201,6 +202,9 @@ fn what_expired_or_is_not_due_yet_is_nothing_that_is_left() {
 /// Says that it runs, and runs until it is killed.
 const HANGS: &str = "echo $$ >>pids; echo running; sleep 1000";
 
+/// The same in a process that the command's shell has forked, at the head of a pipeline.
+const FORKED_HANGS: &str = "sh -c 'echo $$ >>pids; echo running; sleep 1000; exit' && true | cat";
+
 fn start(place: &Place, command: &str, more: &[&str]) -> Running {
     Running::start(place, &[&["work", "q", "c", "--exec", command], more].concat())
 }
@@ -208,7 +212,7 @@ fn start(place: &Place, command: &str, more: &[&str]) -> Running {
 #[test]
 fn another_worker_takes_over_when_one_is_killed_and_its_command_ends_with_it() {
     let place = place(&[("a", "1"), ("a", "2")], &[]);
-    let mut killed = start(&place, HANGS, &["--ttl", "1s"]);
+    let mut killed = start(&place, FORKED_HANGS, &["--ttl", "1s"]);
     assert_eq!(killed.line(), "running");
     killed.child.kill().unwrap();
     killed.child.wait().unwrap();
@@ -247,6 +251,84 @@ fn what_does_not_end_within_the_grace_is_ended_and_handed_back() {
     #[cfg(target_os = "linux")]
     until_gone(lines(&place, "pids")[0].parse().unwrap());
     assert_eq!(figures(&work(&place, "test \"$FENCEPOST_ATTEMPT\" = 1", &[])), counts(1, 0, 0, 0));
+}
+
+/// As service managers end a service: every process of it gets the signal.
+#[test]
+fn a_command_that_is_told_to_end_with_its_worker_has_not_failed() {
+    for more in [&["--workers", "2"][..], &["--batch", "10"]] {
+        let place = place(&[("a", "1"), ("b", "2")], &["--max-attempts", "1"]);
+        // The second command ends in its own time, which the end of the first does not take from it.
+        let command = r#"echo $$ >>pids; [ "$FENCEPOST_KEY" = b ] || { echo running; sleep 1000; exit; }
+            trap '' TERM; echo running; while [ ! -e go ]; do sleep 0.01; done"#;
+        let mut worker = start(&place, command, &[&["--grace", "1h"], more].concat());
+        assert_eq!(worker.line(), "running");
+        let are_two = more[0] == "--workers";
+        if are_two {
+            assert_eq!(worker.line(), "running");
+        }
+        // The commands first: which signal comes first must not matter.
+        for pid in lines(&place, "pids") {
+            let group = rustix::process::Pid::from_raw(pid.parse().unwrap()).unwrap();
+            rustix::process::kill_process_group(group, Signal::TERM).unwrap();
+        }
+        kill_process(worker.pid(), Signal::TERM).unwrap();
+        if are_two {
+            std::thread::sleep(std::time::Duration::from_millis(200));
+            assert!(worker.child.try_wait().unwrap().is_none());
+            place.write("go", "");
+        }
+        let answer = worker.ended();
+        assert!(answer.status == 0 && !answer.stderr.contains("failed"), "{answer}");
+        assert_eq!(figures(&work(&place, "test \"$FENCEPOST_ATTEMPT\" = 1", &[])), counts(2, 0, 0, 0), "{answer}");
+    }
+}
+
+#[test]
+fn a_second_signal_kills_what_runs_with_all_that_it_forked() {
+    let place = place(&[("a", "1")], &[]);
+    let mut worker = start(&place, FORKED_HANGS, &[]);
+    assert_eq!(worker.line(), "running");
+    kill_process(worker.pid(), Signal::TERM).unwrap();
+    worker.stderr.read_line(&mut String::new()).unwrap();
+    kill_process(worker.pid(), Signal::TERM).unwrap();
+    assert_eq!(worker.ended().status, 130);
+    #[cfg(target_os = "linux")]
+    until_gone(lines(&place, "pids")[0].parse().unwrap());
+}
+
+#[test]
+fn a_worker_whose_consumer_is_dropped_ends_with_one_error() {
+    let place = place(&[("a", "1")], &[]);
+    let mut worker = start(&place, "echo done", &["--json", "--ttl", "1s"]);
+    let mut told = String::new();
+    worker.stderr.read_line(&mut told).unwrap();
+    assert_eq!(told, "done\n");
+    assert_eq!(place.run(&["consumer", "drop", "q", "c", "--force"]).status, 0);
+    let answer = worker.ended();
+    let told: Vec<Value> = answer.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [figures, error] = &told[..] else { panic!("{answer}") };
+    assert_eq!((answer.status, &error["error"]["code"]), (1, &"not_found".into()), "{answer}");
+    assert!(figures["acked"].is_u64() && answer.stderr.lines().count() <= 3, "{answer}");
+}
+
+#[test]
+fn a_reader_that_does_not_read_costs_lines_and_no_slot() {
+    let place = place(&[("a", "1")], &[]);
+    // More than the pipes and the queue take, for longer than the slot lasts without renewal.
+    let command = "head -c 16777216 /dev/zero | tr '\\0' '\\n' >&2; sleep 2; touch done";
+    let mut worker = place.command(&["work", "q", "c", "--until-empty", "--ttl", "1s", "--exec", command]);
+    let mut worker = worker.stderr(Stdio::piped()).spawn().unwrap();
+    while !place.path("done").exists() {
+        assert!(worker.try_wait().unwrap().is_none());
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let mut told = String::new();
+    worker.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+    assert_eq!(worker.wait().unwrap().code(), Some(0));
+    let told = told.trim_start();
+    assert!(told.contains(" lines of output dropped: nobody read them in time\n"), "{told}");
+    assert!(told.contains("q/c: 1 message acked in ") && !told.contains("lost"), "{told}");
 }
 
 #[test]

@@ -6,17 +6,21 @@ use std::time::Duration;
 
 use std::os::unix::process::ExitStatusExt;
 
-use fencepost::runtime::SlotContext;
+use fencepost::runtime::{CancellationToken, SlotContext};
 use fencepost::{Clock, Error, HostClock, Kind, MAX_FAILURE, Message, Result};
+use rustix::process::Signal;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 
-use crate::child::{Child, Group, in_words};
+use crate::child::{Child, Group, exit_number, exit_number_of, in_words};
 
 /// What asks for a retry that spends no attempt: `EX_TEMPFAIL` of sysexits(3).
 const NOT_YET: i32 = 75;
 
 /// How long the streams of a command that has ended are listened to: what it left running may hold them open.
 const LAST_WORDS: Duration = Duration::from_millis(100);
+
+/// How long after a command we may hear of a signal that was sent to both.
+const SAME_TIME: Duration = Duration::from_millis(100);
 
 /// How much of standard error is held: what is kept of it, and the rest of a line.
 const HELD: usize = 2 * MAX_FAILURE;
@@ -58,11 +62,14 @@ pub struct Task<'a> {
     pub input: Vec<u8>,
     /// How long it may take to stop once it is told to.
     pub patience: Duration,
+    /// Fires when the worker is told to end.
+    pub stop: &'a CancellationToken,
     /// Whether its standard output must not be ours.
     pub is_quiet: bool,
 }
 
-/// Runs the command for a task. Nothing is returned when it had to be ended because the slot is lost or the worker ends.
+/// Runs the command for a task. Nothing is returned when it had to be ended because the slot is lost or the worker ends, or when
+/// whoever told the worker to end has told the command too, as service managers do.
 ///
 /// # Errors
 /// `unavailable` when the system starts no process.
@@ -95,6 +102,9 @@ pub async fn run<L: Listener>(command: &str, task: Task<'_>, listener: &mut L) -
         }
         status
     };
+    if was_asked_to_end(status) && tokio::time::timeout(SAME_TIME, task.stop.cancelled()).await.is_ok() {
+        return Ok(None);
+    }
     Ok(Some(outcome(status, &String::from_utf8_lossy(&said))))
 }
 
@@ -166,6 +176,11 @@ async fn next(stream: &mut Option<impl AsyncRead + Unpin>, buffer: &mut [u8]) ->
     }
 }
 
+/// Whether a signal that asks to end did it, of the command or of what its shell waited for.
+fn was_asked_to_end(status: ExitStatus) -> bool {
+    [Signal::TERM, Signal::INT, Signal::HUP].map(exit_number_of).contains(&exit_number(status))
+}
+
 fn outcome(status: ExitStatus, said: &str) -> Outcome {
     if status.success() {
         return Outcome::Done;
@@ -224,6 +239,15 @@ mod tests {
             (15, "why\n", failed("why\nthe command was ended by signal 15")),
         ] {
             assert_eq!(outcome(ExitStatus::from_raw(raw), said), expected, "{raw} {said}");
+        }
+    }
+
+    #[test]
+    fn a_signal_that_asks_to_end_is_told_from_other_ends() {
+        for (raw, asked) in
+            [(15, true), (2, true), (1, true), (143 << 8, true), (9, false), (1 << 8, false), (0, false)]
+        {
+            assert_eq!(was_asked_to_end(ExitStatus::from_raw(raw)), asked, "{raw}");
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencepost::runtime::{BatchHandler, Done, HandlerError, Instead, MessageHandler, SlotContext};
+use fencepost::runtime::{BatchHandler, CancellationToken, Done, HandlerError, Instead, MessageHandler, SlotContext};
 use fencepost::{Batch, Delay, Message, Result};
 use tokio::sync::Semaphore;
 
@@ -14,26 +14,25 @@ use super::story::{Fate, Story};
 use crate::commands::message;
 use crate::printer::Printer;
 
-/// What a handler answers when its command had to be ended: nothing is recorded then.
-const ENDED: &str = "the command was ended with its slot";
+/// What a handler answers when its command was ended with its slot or its worker: nothing is recorded then.
+const ENDED: &str = "the command was ended with its slot or its worker";
 
 /// What all runs have in common.
 #[derive(Debug)]
 pub struct Job {
     command: String,
     patience: Duration,
-    turns: Semaphore,
+    stop: CancellationToken,
     story: Arc<Story>,
 }
 
 impl Job {
-    /// For a plan, told by a story.
-    pub fn new(plan: &Plan, story: Arc<Story>) -> Self {
-        let turns = Semaphore::new(plan.workers);
-        Self { command: plan.command.clone(), patience: plan.patience(), turns, story }
+    /// For a plan, told by a story, until the worker is told to end.
+    pub fn new(plan: &Plan, stop: CancellationToken, story: Arc<Story>) -> Self {
+        Self { command: plan.command.clone(), patience: plan.patience(), stop, story }
     }
 
-    /// Runs the command when it is its turn. Nothing is returned when it was ended, or not begun, as the slot is lost or given back.
+    /// Runs the command. Nothing is returned when it was ended with its slot or its worker.
     async fn run<L: Listener>(
         &self,
         slot: &SlotContext,
@@ -41,12 +40,8 @@ impl Job {
         input: Vec<u8>,
         listener: &mut L,
     ) -> Result<Option<Outcome>> {
-        let _turn = tokio::select! {
-            turn = self.turns.acquire() => turn,
-            () = slot.cancelled.cancelled() => return Ok(None),
-        };
         let is_quiet = self.story.printer().is_json();
-        let task = Task { slot, message, input, patience: self.patience, is_quiet };
+        let task = Task { slot, message, input, patience: self.patience, stop: &self.stop, is_quiet };
         match command::run(&self.command, task, listener).await {
             Err(error) => {
                 // The system is at fault, and not the message.
@@ -81,16 +76,42 @@ impl Job {
 
 /// Runs the command for every message.
 #[derive(Debug)]
-pub struct EachMessage(pub Job);
+pub struct EachMessage {
+    job: Job,
+    /// How many may run at once, over all slots.
+    at_once: u32,
+    turns: Semaphore,
+}
+
+impl EachMessage {
+    /// Runs at most so many commands at once.
+    pub fn new(job: Job, at_once: usize) -> Self {
+        Self { job, at_once: at_once as u32, turns: Semaphore::new(at_once) }
+    }
+
+    /// Runs the command when it is its turn. Nothing is returned when it was ended, or not begun, with its slot or its worker.
+    async fn run(&self, message: &Message, slot: &SlotContext) -> Result<Option<Outcome>> {
+        let _turn = tokio::select! {
+            turn = self.turns.acquire() => turn,
+            () = slot.cancelled.cancelled() => return Ok(None),
+        };
+        let mut passing = Passing(self.job.story.printer());
+        self.job.run(slot, Some(message), message.payload.clone(), &mut passing).await
+    }
+}
 
 #[fencepost::runtime::async_trait]
 impl MessageHandler for EachMessage {
     async fn handle(&self, message: &Message, slot: &SlotContext) -> Result<(), HandlerError> {
-        let mut passing = Passing(self.0.story.printer());
-        match self.0.run(slot, Some(message), message.payload.clone(), &mut passing).await? {
-            Some(outcome) => self.0.fate(message, outcome).map_or(Ok(()), Err),
-            None => Err(ENDED.into()),
+        if let Some(outcome) = self.run(message, slot).await? {
+            return self.job.fate(message, outcome).map_or(Ok(()), Err);
         }
+        // Only of a slot that is over nothing is recorded. The commands that still end by themselves are waited for before.
+        tokio::select! {
+            _ = self.turns.acquire_many(self.at_once) => slot.cancelled.cancel(),
+            () = slot.cancelled.cancelled() => {}
+        }
+        Err(ENDED.into())
     }
 }
 
@@ -106,7 +127,10 @@ impl BatchHandler for WholeBatch {
             batch.messages.iter().map(|message| format!("{}\n", message::json(message, Some(batch.id)))).collect();
         let mut hearing = Hearing { results: Results::new(batch), broken: None, story: job.story.clone() };
         let outcome = job.run(slot, None, input.into_bytes(), &mut hearing).await?;
-        let Some(outcome) = outcome else { return Err(ENDED.into()) };
+        let Some(outcome) = outcome else {
+            slot.cancelled.cancel();
+            return Err(ENDED.into());
+        };
         let (results, broken) = hearing.finish();
         let rest = match (&outcome, broken) {
             (Outcome::Done, Some(why)) => Outcome::Failed(why),

@@ -13,7 +13,7 @@ mod story;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencepost::runtime::{PerMessage, Report, Worker, stop_on_signals};
+use fencepost::runtime::{CancellationToken, PerMessage, Report, Worker, stop_on_signals};
 use fencepost::{ConsumerPath, Error, Kind, Result, Retry, Store};
 use tokio::time::Instant;
 
@@ -47,20 +47,21 @@ pub async fn run(url: &str, args: &WorkArgs, printer: &Printer) -> Result<()> {
             printer.note(&format!("the queue `{}` is paused: nothing new is handed out", plan.path.queue));
         }
         let story = Arc::new(Story::new(*printer, plan.path.clone(), consumer.policy));
-        let worker = join(store, &plan, &story).await?;
         // Ends the worker, and what looks whether anything is left; a signal ends both.
         let over = stop.child_token();
+        let worker = join(store, &plan, &over, &story).await?;
         let working = async {
             let report = worker.run(over.clone()).await;
+            let was_told = over.is_cancelled();
             over.cancel();
-            report
+            (report, was_told)
         };
         let watching = async {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {
                     let grace = text::exact(plan.grace);
-                    printer.note(&format!("stopping: what runs has {grace} to end; a second signal ends it at once"));
+                    printer.aside(&format!("stopping: what runs has {grace} to end; a second signal ends it at once"));
                     Ok(())
                 }
                 () = over.cancelled() => Ok(()),
@@ -70,19 +71,25 @@ pub async fn run(url: &str, args: &WorkArgs, printer: &Printer) -> Result<()> {
                 }
             }
         };
-        let (report, watched): (Report, Result<()>) = tokio::join!(working, watching);
+        let ((report, was_told), watched): ((Report, bool), Result<()>) = tokio::join!(working, watching);
         story.end(&report)?;
-        watched
+        watched?;
+        if was_told { Ok(()) } else { Err(why_it_ended(store, &plan.path).await) }
     })
     .await
 }
 
-async fn join(store: &Store, plan: &Plan, story: &Arc<Story>) -> Result<Worker> {
-    let job = Job::new(plan, story.clone());
+/// Why a worker ended that was not told to: its consumer was dropped, and may have been made anew since.
+async fn why_it_ended(store: &Store, path: &ConsumerPath) -> Error {
+    consumer::find(store, path).await.map_or_else(|error| error, |_| consumer::absent(path))
+}
+
+async fn join(store: &Store, plan: &Plan, over: &CancellationToken, story: &Arc<Story>) -> Result<Worker> {
+    let job = Job::new(plan, over.clone(), story.clone());
     let (contract, settings, teller) = (store.contract(), plan.settings()?, Teller(story.clone()));
     match plan.batch {
         None => {
-            let handler = PerMessage::new(EachMessage(job), plan.workers);
+            let handler = PerMessage::new(EachMessage::new(job, plan.workers), plan.workers);
             Worker::join_observed(contract, settings, handler, teller).await
         }
         Some(_) => Worker::join_observed(contract, settings.at_once(plan.workers), WholeBatch(job), teller).await,

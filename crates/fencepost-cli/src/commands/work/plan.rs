@@ -48,7 +48,7 @@ impl Plan {
             until_empty: args.until_empty,
             ttl: ttl(&args.ttl)?,
             grace: grace(&args.grace)?,
-            name: args.name.as_ref().map_or_else(this_process, WorkerName::new)?,
+            name: args.name.as_ref().map_or_else(|| text::this_process(WorkerName::new), WorkerName::new)?,
         })
     }
 
@@ -99,14 +99,6 @@ fn grace(text: &str) -> Result<Duration> {
     text::parse_within(text, "grace", "a time to end", ALLOWED, |grace| {
         if grace <= GRACE { Ok(grace) } else { Err(Error::invalid("out of range", ALLOWED)) }
     })
-}
-
-/// A label by which people find this process.
-fn this_process() -> Result<WorkerName> {
-    let process = std::process::id();
-    let system = rustix::system::uname();
-    let host = system.nodename().to_string_lossy();
-    WorkerName::new(format!("{host} process {process}")).or_else(|_| WorkerName::new(format!("process {process}")))
 }
 
 #[cfg(test)]

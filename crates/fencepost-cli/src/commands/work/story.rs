@@ -1,7 +1,8 @@
 //! What is told of the work: a line for what goes wrong while it runs, and the figures at its end.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fencepost::runtime::{Event, LossCause, Observer, Report};
@@ -13,6 +14,9 @@ use crate::text;
 
 /// The most characters of a reason that a line shows.
 const SHOWN: usize = 100;
+
+/// How long a trouble that goes on is not told again.
+const SAME: Duration = Duration::from_secs(10);
 
 /// What became of a message that is not done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,13 +39,15 @@ pub struct Story {
     failed: AtomicU64,
     dead: AtomicU64,
     snoozed: AtomicU64,
+    /// The troubles that were told of late, and when.
+    told: Mutex<HashMap<String, Instant>>,
 }
 
 impl Story {
     /// Begins.
     pub fn new(printer: Printer, path: ConsumerPath, policy: FailurePolicy) -> Self {
-        let (failed, dead, snoozed) = Default::default();
-        Self { printer, path, policy, begun: Instant::now(), failed, dead, snoozed }
+        let (failed, dead, snoozed, told) = Default::default();
+        Self { printer, path, policy, begun: Instant::now(), failed, dead, snoozed, told }
     }
 
     /// Where it is told.
@@ -69,7 +75,8 @@ impl Story {
             count.fetch_add(1, Ordering::Relaxed);
         }
         let human = || {
-            let key = message.key.as_ref().map_or_else(String::new, |key| format!(", key `{key}`"));
+            let key =
+                message.key.as_ref().map(|key| format!(", key `{}`", text::shown(key.as_str()))).unwrap_or_default();
             let last = reason.trim_end().lines().last().unwrap_or_default();
             format!("message {}{key}, attempt {}: {words}: {}", message.id, message.attempt, text::excerpt(last, SHOWN))
         };
@@ -90,9 +97,18 @@ impl Story {
         self.tell("broken_result", why, json!({}));
     }
 
-    /// Something failed that is tried again.
+    /// Something failed that is tried again. What goes on is told from time to time.
     pub fn trouble(&self, error: &Error) {
-        self.tell("trouble", &format!("{error}; trying again"), json!({"code": error.code()}));
+        if self.is_new(&error.to_string(), Instant::now()) {
+            self.tell("trouble", &format!("{error}; trying again"), json!({"code": error.code()}));
+        }
+    }
+
+    /// Whether a trouble was not told a moment ago. One that was keeps its time, so that it is told again if it goes on.
+    fn is_new(&self, trouble: &str, now: Instant) -> bool {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.retain(|_, at| now.duration_since(*at) < SAME);
+        !told.contains_key(trouble) && told.insert(trouble.to_owned(), now).is_none()
     }
 
     fn slot_lost(&self, slot: SlotIndex, why: &str) {
@@ -107,7 +123,7 @@ impl Story {
             }
             line
         };
-        self.printer.event(|| words.chars().flat_map(text::visible).collect(), line);
+        self.printer.event(|| text::shown(words), line);
     }
 
     /// Tells the figures.
@@ -157,5 +173,20 @@ impl Observer for Teller {
             Event::CallFailed { error } => story.trouble(error),
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trouble_that_goes_on_is_told_from_time_to_time_and_another_at_once() {
+        let path = ConsumerPath::new("q", "c").unwrap();
+        let story = Story::new(Printer::new(false), path, FailurePolicy::default());
+        let begun = Instant::now();
+        let told = [("a", 0), ("a", 1), ("b", 1), ("a", 9), ("b", 9), ("a", 10), ("b", 10), ("b", 11)]
+            .map(|(trouble, seconds)| story.is_new(trouble, begun + Duration::from_secs(seconds)));
+        assert_eq!(told, [true, false, true, false, false, true, false, true]);
     }
 }

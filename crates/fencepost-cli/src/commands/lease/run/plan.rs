@@ -33,7 +33,7 @@ impl Plan {
         let name = LeaseName::new(args.name)?;
         let ttl = ttl(&args.ttl)?;
         let wait = args.wait.as_deref().map(wait).transpose()?.unwrap_or_default();
-        let holder = args.holder.map_or_else(this_process, HolderName::new)?;
+        let holder = args.holder.map_or_else(|| text::this_process(HolderName::new), HolderName::new)?;
         Ok(Self { request: AcquireLease::new(name, holder).ttl(ttl), wait, command: args.command })
     }
 
@@ -45,27 +45,15 @@ impl Plan {
 
 fn ttl(text: &str) -> Result<Ttl> {
     const ALLOWED: &str = "allowed are 100 ms to 24 h, a number and a unit each: `500ms`, `30s`, `2m`, `1h 30m`";
-    let ttl = text::parse_duration(text, "ttl", "a ttl", ALLOWED)?;
-    Ttl::new(ttl).map_err(|_| out_of_range(text, "ttl", "a ttl", ALLOWED))
+    text::parse_within(text, "ttl", "a ttl", ALLOWED, Ttl::new)
 }
 
 fn wait(text: &str) -> Result<Duration> {
     const ALLOWED: &str =
         "allowed are 0s, which does not wait, to 24 h, a number and a unit each: `500ms`, `30s`, `2m`";
-    let wait = text::parse_duration(text, "wait", "a time to wait", ALLOWED)?;
-    if wait > WAIT { Err(out_of_range(text, "wait", "a time to wait", ALLOWED)) } else { Ok(wait) }
-}
-
-fn out_of_range(text: &str, argument: &'static str, what: &str, allowed: &'static str) -> Error {
-    Error::invalid(format!("cannot use `{text}` as {what}: it is out of range"), allowed).with("argument", argument)
-}
-
-/// A label by which people find this process.
-fn this_process() -> Result<HolderName> {
-    let process = std::process::id();
-    let system = rustix::system::uname();
-    let host = system.nodename().to_string_lossy();
-    HolderName::new(format!("{host} process {process}")).or_else(|_| HolderName::new(format!("process {process}")))
+    text::parse_within(text, "wait", "a time to wait", ALLOWED, |wait| {
+        if wait <= WAIT { Ok(wait) } else { Err(Error::invalid("out of range", ALLOWED)) }
+    })
 }
 
 #[cfg(test)]
