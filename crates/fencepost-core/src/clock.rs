@@ -39,18 +39,40 @@ impl Add<Duration> for Timestamp {
 impl std::str::FromStr for Timestamp {
     type Err = Error;
 
-    /// A time in RFC 3339, in UTC: `2026-01-31T08:00:00Z`.
+    /// A time in RFC 3339: `2026-01-31T08:00:00Z`, `2026-01-31T09:00:00+01:00`.
     fn from_str(text: &str) -> Result<Self> {
-        let since = humantime::parse_rfc3339(text).ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-        let micros = since.and_then(|since| i64::try_from(since.as_micros()).ok());
-        micros.map(Timestamp).ok_or_else(|| {
+        parse_rfc3339(text).map(Timestamp).ok_or_else(|| {
             Error::invalid(
                 format!("cannot use `{}` as a time", text.escape_debug()),
-                "allowed is RFC 3339 in UTC since 1970, such as 2026-01-31T08:00:00Z",
+                "allowed is RFC 3339 since 1970, such as 2026-01-31T08:00:00Z or 2026-01-31T09:00:00+01:00",
             )
             .with("argument", "time")
         })
     }
+}
+
+/// Microseconds since 1970 of a time with `Z` or an offset in hours and minutes.
+fn parse_rfc3339(text: &str) -> Option<i64> {
+    let text = text.to_ascii_uppercase();
+    let (local, offset) = match text.strip_suffix('Z') {
+        Some(local) => (local, 0),
+        None => {
+            let (local, offset) = text.split_at_checked(text.len().checked_sub(6)?)?;
+            let (hours, minutes) = offset.get(1..)?.split_once(':')?;
+            let number =
+                |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse::<i64>().ok())?;
+            let (hours, minutes) = (number(hours)?, number(minutes)?);
+            let sign = match offset.as_bytes()[0] {
+                b'+' => 1,
+                b'-' => -1,
+                _ => return None,
+            };
+            (local, (hours < 24 && minutes < 60).then_some(sign * (hours * 60 + minutes) * 60_000_000)?)
+        }
+    };
+    let at = humantime::parse_rfc3339(&format!("{local}Z")).ok()?;
+    let since = i64::try_from(at.duration_since(UNIX_EPOCH).ok()?.as_micros()).ok()?;
+    since.checked_sub(offset).filter(|micros| *micros >= 0)
 }
 
 /// An instant by the engine's clock, given or counted from when the call is made.
@@ -298,6 +320,25 @@ impl Clock for ManualClock {
 mod tests {
     use super::*;
     use crate::Kind;
+
+    #[test]
+    fn times_are_read_with_any_offset_and_nothing_else_is() {
+        let micros = |text: &str| text.parse().map(Timestamp::as_micros).ok();
+        assert_eq!(micros("2026-01-31T08:00:00Z"), Some(1_769_846_400_000_000));
+        assert_eq!(micros("2026-01-31T09:00:00.5+01:00"), Some(1_769_846_400_500_000));
+        assert_eq!(micros("2026-01-31t02:30:00-05:30"), micros("2026-01-31T08:00:00z"));
+        for bad in [
+            "",
+            "2026-01-31",
+            "2026-01-31T08:00:00",
+            "2026-01-31T08:00:00+1:00",
+            "2026-01-31T08:00:00+24:00",
+            "é+01:00",
+        ] {
+            assert_eq!(micros(bad), None, "{bad}");
+        }
+        assert_eq!(micros("1970-01-01T00:00:00+01:00"), None, "before 1970");
+    }
 
     #[test]
     fn ttl_zero_negative_and_a_year_are_refused() {

@@ -1,12 +1,16 @@
 //! Stopping on the signals by which service managers and terminals ask for it.
 
 use std::io;
+use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// A token that fires at the first SIGTERM or SIGINT. A second signal ends the process at once with status 130, for people who
-/// do not want to wait for the drain.
+/// How soon after the first a second signal is taken for the same: some programs signal a process and its group, one after the other.
+const SAME: Duration = Duration::from_secs(1);
+
+/// A token that fires at the first SIGTERM or SIGINT. A second signal, a second or more after it, ends the process at once with status
+/// 130, for people who do not want to wait for the drain.
 ///
 /// # Errors
 /// When the handlers cannot be installed.
@@ -26,7 +30,10 @@ pub fn stop_on_signals() -> io::Result<CancellationToken> {
         };
         signalled().await;
         fired.cancel();
-        signalled().await;
+        let first = Instant::now();
+        while first.elapsed() < SAME {
+            signalled().await;
+        }
         std::process::exit(130);
     });
     Ok(stop)

@@ -35,9 +35,10 @@ it is acked: without --batch those that a slot was handed together, at most as m
 SIGTERM and SIGINT end the worker: it takes nothing new, and what it was handed gets three quarters of
 the grace to end. What still runs then gets SIGTERM and, soon after, SIGKILL, and what was not finished
 is handed back. A command that a signal ends then has not failed: service managers signal all processes
-of a service. When a slot is lost, its commands are ended before somebody else can own it. A second
-signal ends the worker at once. Then, and when fencepost itself is killed, the process groups of its
-commands are killed, and its slots are free after the TTL.
+of a service. When a slot is lost, its commands are ended before somebody else can own it, unless
+fencepost itself is stopped (SIGSTOP) meanwhile. A second signal, a second or more later, ends the
+worker at once. Then, and when fencepost itself is killed, the process groups of its commands are
+killed, and its slots are free after the TTL.
 
 Standard error of CMD is shown; its standard output is ours, or our standard error with --json.
 

@@ -67,7 +67,7 @@ fn following_goes_on_when_messages_are_removed_before_they_are_shown() {
     let mut tail = Running::start(&place, &["tail", "q", "--follow"]);
     assert!(tail.line().ends_with("before"));
     // It waits now, and holds nothing that others need.
-    std::thread::sleep(std::time::Duration::from_millis(100));
+    std::thread::sleep(std::time::Duration::from_millis(100)); // TIME: it sleeps in the store by then
     kill_process(tail.pid(), Signal::STOP).unwrap();
     for payload in ["one", "two", "three"] {
         assert_eq!(place.run(&["send", "q", payload]).status, 0);

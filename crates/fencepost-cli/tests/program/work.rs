@@ -274,7 +274,7 @@ fn a_command_that_is_told_to_end_with_its_worker_has_not_failed() {
         }
         kill_process(worker.pid(), Signal::TERM).unwrap();
         if are_two {
-            std::thread::sleep(std::time::Duration::from_millis(200));
+            std::thread::sleep(std::time::Duration::from_millis(200)); // TIME: it waits for the other command
             assert!(worker.child.try_wait().unwrap().is_none());
             place.write("go", "");
         }
@@ -291,6 +291,10 @@ fn a_second_signal_kills_what_runs_with_all_that_it_forked() {
     assert_eq!(worker.line(), "running");
     kill_process(worker.pid(), Signal::TERM).unwrap();
     worker.stderr.read_line(&mut String::new()).unwrap();
+    // One that follows at once is taken for the same: the worker still drains.
+    kill_process(worker.pid(), Signal::TERM).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(1_100)); // TIME: a second one counts after a second
+    assert!(worker.child.try_wait().unwrap().is_none());
     kill_process(worker.pid(), Signal::TERM).unwrap();
     assert_eq!(worker.ended().status, 130);
     #[cfg(target_os = "linux")]
@@ -321,7 +325,7 @@ fn a_reader_that_does_not_read_costs_lines_and_no_slot() {
     let mut worker = worker.stderr(Stdio::piped()).spawn().unwrap();
     while !place.path("done").exists() {
         assert!(worker.try_wait().unwrap().is_none());
-        std::thread::sleep(std::time::Duration::from_millis(10));
+        std::thread::sleep(std::time::Duration::from_millis(10)); // TIME: for another process
     }
     let mut told = String::new();
     worker.stderr.take().unwrap().read_to_string(&mut told).unwrap();

@@ -206,7 +206,7 @@ pub fn check(command: &str) -> Result<()> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_./+-".contains(c);
     let Some(word) = command.split_whitespace().next().filter(|word| word.chars().all(plain)) else { return Ok(()) };
     let found = std::process::Command::new("sh")
-        .args(["-c", r#"command -v -- "$1""#, "sh", word])
+        .args(["-c", r#"command -v -- "$1" && case "$1" in (*/*) test -x "$1";; esac"#, "sh", word])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -216,7 +216,7 @@ pub fn check(command: &str) -> Result<()> {
         return Ok(());
     }
     Err(Error::invalid(
-        format!("cannot run `{word}`: the shell finds no such command"),
+        format!("cannot run `{word}`: the shell finds no such command, or it is not executable"),
         "a program is looked for in PATH unless it has a slash, and has to be executable",
     )
     .with("argument", "exec"))
