@@ -15,10 +15,11 @@ finds in its environment:
 
 SIGTERM, SIGINT and SIGHUP are passed on. When the lease is lost, or cannot be renewed in time, the
 command gets SIGTERM at once and SIGKILL a twentieth of the TTL later, before the lease can belong to
-somebody else, unless fencepost itself is stopped (SIGSTOP) meanwhile. Away from a terminal the command leads a process group, and signals reach all of it;
-at a terminal, which it shares with fencepost, they reach the command alone. When fencepost itself is
-killed, so is the process group, or at a terminal the command alone, on Linux and FreeBSD. What it
-leaves running in the background when it ends by itself goes on without the lease.
+somebody else, unless fencepost itself is stopped (SIGSTOP) meanwhile. Away from a terminal the
+command leads a process group, and signals reach all of it; at a terminal, which it shares with
+fencepost, they reach the command alone. When fencepost itself is killed, so is the process group, or
+at a terminal the command alone, on Linux and FreeBSD. What it leaves running in the background when
+it ends by itself goes on without the lease.
 
 Examples:
   fencepost lease run nightly -- ./report.sh --all
