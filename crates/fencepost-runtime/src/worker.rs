@@ -247,6 +247,10 @@ impl Foreman {
         if Instant::now() < self.not_before || crew.stop.is_cancelled() {
             return;
         }
+        if self.wishes.len() >= usize::from(self.pulse.slots.get()) {
+            // It has them all, however many members there are.
+            return;
+        }
         // Members come and lapse between heartbeats; reading them writes nothing.
         match crew.bounded(crew.store.members(&crew.settings.path)).await {
             Ok(members) => self.pulse.workers = (members.len() as u32).max(1),
