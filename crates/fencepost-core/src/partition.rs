@@ -33,6 +33,11 @@ impl Partitions {
         self.0
     }
 
+    /// All of them, in order.
+    pub fn all(self) -> impl Iterator<Item = Partition> + use<> {
+        (0..self.0).map(Partition)
+    }
+
     /// The partition of a key: the first byte of the SHA-256 of its UTF-8 bytes, modulo the number of partitions.
     ///
     /// Any language can compute it, and PostgreSQL does with `get_byte(sha256(convert_to(key, 'UTF8')), 0) % partitions`.

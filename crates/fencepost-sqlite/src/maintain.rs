@@ -87,7 +87,7 @@ impl SqliteStore {
             let Some(keeping) = Keeping::load(snapshot, queue)?.filter(|keeping| !keeping.has_consumer) else {
                 return Ok(false);
             };
-            let share = || keeping.partitions();
+            let share = || keeping.partitions.all();
             let first = log::positions(snapshot, queue, share(), Position::START, log::END, 1)?;
             let unmeasured = log::positions(snapshot, queue, share(), keeping.measured, log::END, 1)?;
             let old = first.first().map(|position| kept(snapshot, *position)).transpose()?.flatten();
@@ -184,7 +184,6 @@ fn due(connection: &Connection, queue: i64, now: Timestamp, most: i64) -> Result
 
 /// How a queue keeps its messages, and how much of it nobody has read.
 struct Keeping {
-    slots: SlotCount,
     partitions: Partitions,
     has_consumer: bool,
     consumed: Duration,
@@ -204,7 +203,6 @@ impl Keeping {
             return Ok(None);
         };
         Ok(Some(Self {
-            slots: SlotCount::new(1)?,
             partitions: Partitions::new(partitions)?,
             has_consumer,
             consumed: Duration::from_micros(consumed.unsigned_abs()),
@@ -213,11 +211,6 @@ impl Keeping {
             measured: Position::from_storage(measured),
             bytes,
         }))
-    }
-
-    fn partitions(&self) -> impl Iterator<Item = Partition> + use<> {
-        let (slots, partitions) = (self.slots, self.partitions);
-        slots.slots().flat_map(move |slot| slots.share(slot, partitions))
     }
 
     /// Consumed messages go that were sent until then.
@@ -255,7 +248,7 @@ fn consumed(connection: &Connection, queue: i64, keeping: &Keeping, most: u32) -
         first_left = left.first().map_or(first_left, |left| first_left.min(Position::from_storage(*left)));
     }
     let end = Position::from_storage(first_left.to_storage() - 1);
-    log::positions(connection, queue, keeping.partitions(), Position::START, end, most)
+    log::positions(connection, queue, keeping.partitions.all(), Position::START, end, most)
 }
 
 /// Up to where all consumers have acked, by partition. A slot for which nothing has come is still at the beginning.
@@ -263,7 +256,8 @@ fn floors(connection: &Connection, queue: i64, keeping: &Keeping) -> Result<Vec<
     let cursors: Vec<(i64, i64, i64)> = all(connection, include_str!("../sql/queue/cursors.sql"), [queue], |row| {
         Ok((row.get(0)?, row.get(1)?, row.get(2)?))
     })?;
-    let mut floors: Vec<(Partition, Position)> = keeping.partitions().map(|partition| (partition, log::END)).collect();
+    let mut floors: Vec<(Partition, Position)> =
+        keeping.partitions.all().map(|partition| (partition, log::END)).collect();
     for (slots, slot, cursor) in cursors {
         let (slots, cursor) = (SlotCount::new(slots)?, Position::from_storage(cursor));
         for (partition, floor) in &mut floors {
@@ -307,12 +301,12 @@ fn trim_unread(group: &mut Group<'_>, queue: i64, now: Timestamp) -> Result<(usi
         return Ok((0, 0));
     };
     let (mut bytes, mut measured) = (keeping.bytes, keeping.measured);
-    let unmeasured = log::positions(connection, queue, keeping.partitions(), measured, log::END, MEASURED)?;
+    let unmeasured = log::positions(connection, queue, keeping.partitions.all(), measured, log::END, MEASURED)?;
     for position in &unmeasured {
         bytes += kept(connection, *position)?.map_or(0, |kept| kept.bytes);
         measured = Position::from_storage(*position);
     }
-    let oldest = log::positions(connection, queue, keeping.partitions(), Position::START, measured, STEP as u32)?;
+    let oldest = log::positions(connection, queue, keeping.partitions.all(), Position::START, measured, STEP as u32)?;
     let (mut removed, mut last, mut waiting) = (0, None, Vec::new());
     for position in oldest {
         let Some(Kept { bytes: own, created_at, was_held_back }) = kept(connection, position)? else { continue };

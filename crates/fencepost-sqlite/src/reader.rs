@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use fencepost_core::refusal::no_queue;
-use fencepost_core::{BatchSize, Page, Position, QueueName, Readers, Result, SlotCount, Start, Timestamp};
+use fencepost_core::{BatchSize, Page, Position, QueueName, Readers, Result, Start, Timestamp};
 use rusqlite::Connection;
 
 use crate::state::{load_queue, recorded};
@@ -50,9 +50,7 @@ fn page(
     };
     let last = queue::last_position(snapshot)?;
     let after = queue::start(snapshot, name, row.id, from, since, last)?;
-    let whole = SlotCount::new(1)?;
-    let share = whole.slots().flat_map(|slot| whole.share(slot, row.partitions));
-    let positions = log::positions(snapshot, row.id, share, after, log::END, max.get())?;
+    let positions = log::positions(snapshot, row.id, row.partitions.all(), after, log::END, max.get())?;
     let next = positions.last().copied().map_or(after, Position::from_storage);
     let mut messages = Vec::with_capacity(positions.len());
     for logged in log::messages(snapshot, &positions, 1)? {
