@@ -34,6 +34,7 @@ begin
             revoke all on {q}_{n} from public', '{q}', log), '{n}', segment::text), '{i}', 'q' || queue_id::text);
     end loop;
     execute fencepost._write_function(log, partitions);
+    execute fencepost._send_function(log, queue_id, partitions);
     execute fencepost._late_function(log);
     loop
         execute fencepost._fresh_function(log, branches);

@@ -104,6 +104,26 @@ begin
 end
 $$;
 
+-- Appends one message, or holds it back, and returns its id.
+create or replace function fencepost._send_one(
+    queue_id integer, payload bytea, key text, kind text, headers jsonb, delay interval, expires_in interval
+) returns bigint
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform fencepost._check_message(payload, key, kind, headers);
+    if delay is not null then
+        delay := fencepost._time('delay', delay, interval '0', interval '365 days');
+    end if;
+    if expires_in is not null then
+        expires_in := fencepost._time('expires_in', expires_in, interval '0', interval '365 days');
+    end if;
+    return (fencepost._send(queue_id, array[payload], array[key], array[kind], array[headers],
+        case when delay is not null then array[delay] end, null, case when expires_in is not null then array[expires_in] end, null))[1];
+end
+$$;
+
 -- Appends one message and returns its id.
 create or replace function fencepost.send(
     queue text, payload bytea, key text default null, kind text default 'default', headers jsonb default '{}',
@@ -113,18 +133,18 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    q fencepost.queue := fencepost._queue(queue);
+    q integer := (select x.id from fencepost.queue x where x.name = queue);
+    id bigint;
 begin
-    perform fencepost._check_message(payload, key, kind, headers);
-    perform fencepost._within('lane', lane, 0, 3);
-    if delay is not null then
-        delay := fencepost._time('delay', delay, interval '0', interval '365 days');
+    if q is null then
+        perform fencepost._queue(queue);
     end if;
-    if expires_in is not null then
-        expires_in := fencepost._time('expires_in', expires_in, interval '0', interval '365 days');
+    if lane is distinct from 0 then
+        perform fencepost._within('lane', lane, 0, 3);
     end if;
-    return (fencepost._send(q.id, array[payload], array[key], array[kind], array[headers],
-        case when delay is not null then array[delay] end, null, case when expires_in is not null then array[expires_in] end, null))[1];
+    execute 'select fencepost.q' || q || '_send($1, $2, $3, $4, $5, $6)' into id
+        using payload, key, kind, headers, delay, expires_in;
+    return id;
 end
 $$;
 
