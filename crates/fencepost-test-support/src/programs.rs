@@ -1,0 +1,39 @@
+//! Where the server's programs are, by major version.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use crate::error::Result;
+use crate::{Unavailable, place};
+
+/// The major versions that tests may ask for.
+pub const MAJORS: [u16; 5] = [14, 15, 16, 17, 18];
+
+/// The major version that tests get unless they ask for another.
+pub const DEFAULT_MAJOR: u16 = 15;
+
+/// Names a folder with `MAJOR/bin/postgres`, which goes before those that are known.
+const HOME: &str = "FENCEPOST_PG_HOME";
+
+/// Where Debian's packages put them.
+const SYSTEM: &str = "/usr/lib/postgresql";
+
+/// The majors of [`MAJORS`] that are installed here.
+pub fn installed_majors() -> Vec<u16> {
+    MAJORS.into_iter().filter(|major| find(*major).is_ok()).collect()
+}
+
+/// The folder of a major's installation.
+pub(crate) fn find(major: u16) -> Result<PathBuf> {
+    let whole =
+        |folder: &PathBuf| ["postgres", "initdb", "pg_ctl"].iter().all(|name| folder.join("bin").join(name).is_file());
+    let found = homes().map(|home| home.join(major.to_string())).find(whole);
+    let found = found.ok_or_else(|| Unavailable::Missing(format!("PostgreSQL {major}")))?;
+    found.canonicalize().map_err(|error| Unavailable::failed(found.display(), error))
+}
+
+/// Folders of installations, one a major each; the one that is asked for by name goes first.
+fn homes() -> impl Iterator<Item = PathBuf> {
+    let named = env::var_os(HOME).map(PathBuf::from);
+    named.into_iter().chain([place::folder().to_path_buf(), Path::new(SYSTEM).to_path_buf()])
+}

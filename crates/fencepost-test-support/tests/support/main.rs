@@ -1,0 +1,4 @@
+//! Tests of the support itself, on real servers: what it promises to the tests of others.
+
+mod databases;
+mod servers;
