@@ -4,6 +4,7 @@
 //! Nothing that is started here outlives its use, however the test ended. It knows no crate of the project.
 
 mod account;
+mod bouncer;
 mod cluster;
 mod database;
 mod error;
@@ -13,8 +14,10 @@ mod programs;
 mod server;
 mod shared;
 mod skip;
+mod standby;
 mod template;
 
+pub use bouncer::PgBouncer;
 pub use database::TestDatabase;
 pub use error::Unavailable;
 pub use programs::{DEFAULT_MAJOR, MAJORS, installed_majors};

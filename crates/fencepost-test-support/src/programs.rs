@@ -32,6 +32,24 @@ pub(crate) fn find(major: u16) -> Result<PathBuf> {
     found.canonicalize().map_err(|error| Unavailable::failed(found.display(), error))
 }
 
+/// A client program that is at least as new as the server, since not every installation has all of them.
+pub(crate) fn client(name: &str, major: u16) -> Result<PathBuf> {
+    let installed = (major..=MAJORS[MAJORS.len() - 1]).filter_map(|newer| find(newer).ok());
+    let mut programs = installed.map(|folder| folder.join("bin").join(name));
+    programs
+        .find(|program| program.is_file())
+        .ok_or_else(|| Unavailable::Missing(format!("{name} for PostgreSQL {major}")))
+}
+
+/// The program pgbouncer.
+pub(crate) fn pgbouncer() -> Result<PathBuf> {
+    let beside = homes().filter_map(|home| Some(home.parent()?.join("bin")));
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = beside.chain([PathBuf::from("/usr/sbin")]).chain(env::split_paths(&path).collect::<Vec<_>>());
+    let found = folders.map(|folder| folder.join("pgbouncer")).find(|program| program.is_file());
+    found.ok_or_else(|| Unavailable::Missing("pgbouncer".into()))
+}
+
 /// Folders of installations, one a major each; the one that is asked for by name goes first.
 fn homes() -> impl Iterator<Item = PathBuf> {
     let named = env::var_os(HOME).map(PathBuf::from);
