@@ -1,0 +1,6 @@
+//! Tests of the support itself, on real servers: what it promises to the tests of others.
+
+mod databases;
+mod pooling;
+mod replication;
+mod servers;
