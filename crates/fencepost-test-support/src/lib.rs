@@ -9,6 +9,7 @@ mod cluster;
 mod database;
 mod error;
 mod guard;
+mod left_over;
 mod place;
 mod programs;
 mod proxy;
