@@ -1,6 +1,7 @@
 //! Where things are kept: installations and locks in the build folder, data where the server's account can get at it.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::{env, fs, io};
@@ -45,7 +46,13 @@ pub fn data(account: &Account) -> Result<PathBuf> {
     }
     let mut hasher = DefaultHasher::new();
     here.hash(&mut hasher);
-    make(env::temp_dir().join(format!("fencepost-{:016x}", hasher.finish())))
+    let elsewhere = make(env::temp_dir().join(format!("fencepost-{:016x}", hasher.finish())))?;
+    // Everybody may make folders there.
+    let owner = fs::metadata(&elsewhere).map(|found| found.uid());
+    if owner.is_ok_and(|owner| owner == rustix::process::geteuid().as_raw()) {
+        return Ok(elsewhere);
+    }
+    Err(Unavailable::failed("somebody else's folder is in the way", elsewhere.display()))
 }
 
 /// Makes a folder that everybody may look into, and says what it is called without links.
