@@ -2,21 +2,22 @@
 
 use crate::stage::{self, Stage};
 use crate::workspace::{cargo, run as execute};
-use crate::{Result, bench, deps, probe, test, tidy};
+use crate::{Result, bench, deps, postgres, probe, test, tidy};
 
-const STAGES: [Stage; 8] = [
+const STAGES: [Stage; 9] = [
     ("fmt", fmt),
     ("tidy", tidy::run),
     ("deps", deps::run),
     ("clippy", clippy),
     ("docs", docs),
-    test::STAGES[0],
-    test::STAGES[1],
+    ("setup", postgres::setup_all),
+    test::COMPLETE[0],
+    test::COMPLETE[1],
     ("probe", || probe::run(&[])),
 ];
 
 pub fn run() -> Result {
-    stage::run("ci", &STAGES)
+    postgres::around(|| stage::run("ci", &STAGES))
 }
 
 fn fmt() -> Result {

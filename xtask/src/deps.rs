@@ -14,7 +14,7 @@ struct Rule {
     why: &'static str,
 }
 
-const RULES: [Rule; 11] = [
+const RULES: [Rule; 12] = [
     Rule {
         package: "fencepost-core",
         uses: &[],
@@ -26,6 +26,12 @@ const RULES: [Rule; 11] = [
         uses: &["fencepost-core"],
         tests_with: &[],
         why: "the suite knows the contract and no engine",
+    },
+    Rule {
+        package: "fencepost-test-support",
+        uses: &[],
+        tests_with: &[],
+        why: "what tests need from outside knows nothing of the project",
     },
     Rule {
         package: "fencepost-mem",

@@ -5,6 +5,7 @@
 mod bench;
 mod ci;
 mod deps;
+mod postgres;
 mod probe;
 mod stage;
 mod test;
@@ -15,7 +16,10 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask <task>
 
-  test            every test, then the examples in the documentation
+  setup [NAME…]   installs PostgreSQL for the tests: 14, 15, 16, 17, 18, pgbouncer; without names 15 and pgbouncer
+  test            every test, then the examples in the documentation; says what it left out for want of PostgreSQL
+  test --require-postgres
+                  the same, leaving nothing out
   ci              what a change must pass, one stage after the other
   deps            which crate may depend on which
   tidy            the rules of style that can be checked
@@ -30,7 +34,9 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match args.as_slice() {
+        ["setup", names @ ..] => postgres::setup(names),
         ["test"] => test::run(),
+        ["test", "--require-postgres"] => test::run_complete(),
         ["ci"] => ci::run(),
         ["deps"] => deps::run(),
         ["tidy"] => tidy::run(),

@@ -1,0 +1,190 @@
+//! One server's data, settings and processes. Everything here blocks.
+
+use std::fmt::Write;
+use std::fs::DirBuilder;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use std::{fs, io, thread};
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+
+use crate::error::Result;
+use crate::template::{Template, run};
+use crate::{Unavailable, place};
+
+/// What every server of tests is set to, unless a test says otherwise.
+const SETTINGS: [(&str, &str); 17] = [
+    ("listen_addresses", "127.0.0.1"),
+    ("unix_socket_permissions", "0700"),
+    ("max_connections", "200"),
+    ("max_prepared_transactions", "20"),
+    ("max_wal_senders", "10"),
+    ("wal_level", "replica"),
+    ("wal_keep_size", "128MB"),
+    ("shared_buffers", "128MB"),
+    ("fsync", "on"),
+    ("timezone", "UTC"),
+    ("log_timezone", "UTC"),
+    ("datestyle", "ISO, MDY"),
+    ("default_text_search_config", "pg_catalog.simple"),
+    ("log_line_prefix", "%m [%p] %d "),
+    ("log_lock_waits", "on"),
+    ("log_checkpoints", "off"),
+    ("lc_messages", "C"),
+];
+
+/// Ports below those that systems hand out, so that nobody gets a server's port while it restarts.
+const PORTS: std::ops::Range<u32> = 12_000..32_000;
+
+/// How long a process may take to be gone once it was killed.
+const GONE_WITHIN: Duration = Duration::from_secs(10);
+
+/// How often it is looked.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// A server: where it is and what it is made of, whether it runs or not.
+#[derive(Debug)]
+pub struct Cluster {
+    pub template: Template,
+    /// With the data, the socket and the log.
+    pub folder: PathBuf,
+    pub port: u16,
+}
+
+impl Cluster {
+    /// A folder for a server of its own.
+    pub fn folder(template: &Template, kind: &str) -> Result<PathBuf> {
+        let folder = template.place.join(format!("{kind}-{}-{}", std::process::id(), place::random_name()));
+        let made = DirBuilder::new().mode(0o700).create(&folder).and_then(|()| template.account.take(&folder));
+        made.map_err(|error| Unavailable::failed(format_args!("cannot make `{}`", folder.display()), error))?;
+        Ok(folder)
+    }
+
+    /// Makes a server in `folder` of what `fill` puts into its data folder, and starts it.
+    pub fn start_new(
+        template: Template,
+        folder: PathBuf,
+        settings: &[(String, String)],
+        fill: impl FnOnce(&Path) -> Result,
+    ) -> Result<Self> {
+        fill(&folder.join("data"))?;
+        let mut cluster = Self { template, folder, port: 0 };
+        let mut tries = 3;
+        loop {
+            cluster.port = free_port()?;
+            cluster.configure(settings)?;
+            match cluster.start() {
+                // Somebody else may have taken the port.
+                Err(_) if tries > 1 => tries -= 1,
+                Err(error) => return Err(error),
+                Ok(()) => return Ok(cluster),
+            }
+        }
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
+    /// Starts it and waits until it answers.
+    pub fn start(&self) -> Result {
+        let started = run(self.pg_ctl("start").args(["-w", "-t", "60", "-l"]).arg(self.folder.join("log")));
+        started.map_err(|error| {
+            let log = fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+            let last = log.len() - log.len().min(2000);
+            Unavailable::failed(error, log.get(last..).unwrap_or(&log))
+        })
+    }
+
+    /// Ends it in good order: what runs is rolled back.
+    pub fn stop(&self) -> Result {
+        run(self.pg_ctl("stop").args(["-w", "-t", "60", "-m", "fast"]))
+    }
+
+    /// Kills all of its processes, and returns when none is left.
+    pub fn kill(&self) -> Result {
+        let Some(postmaster) = self.postmaster() else { return Ok(()) };
+        // Stopped, it starts nobody while the others are found.
+        let _ = kill_process(postmaster, Signal::STOP);
+        let all: Vec<Pid> = children(postmaster).into_iter().chain([postmaster]).collect();
+        for process in &all {
+            let _ = kill_process(*process, Signal::KILL);
+        }
+        let since = Instant::now();
+        while all.iter().any(|process| is_alive(*process)) {
+            if since.elapsed() > GONE_WITHIN {
+                return Err(Unavailable::failed("a server was killed and is still there", self.folder.display()));
+            }
+            thread::sleep(LOOK);
+        }
+        // To the next start, an ended process that its parent has not heard of yet would look like a running server.
+        let socket = self.folder.join(format!(".s.PGSQL.{}", self.port));
+        for file in [self.data().join("postmaster.pid"), socket.with_extension(format!("{}.lock", self.port)), socket] {
+            fs::remove_file(&file)
+                .map_err(|error| Unavailable::failed(format_args!("cannot remove `{}`", file.display()), error))?;
+        }
+        Ok(())
+    }
+
+    /// The server's first process, if it runs.
+    fn postmaster(&self) -> Option<Pid> {
+        let text = fs::read_to_string(self.data().join("postmaster.pid")).ok()?;
+        let process = Pid::from_raw(text.lines().next()?.trim().parse().ok()?)?;
+        let line = fs::read(format!("/proc/{}/cmdline", process.as_raw_nonzero())).ok()?;
+        // The number may be somebody else's by now.
+        String::from_utf8_lossy(&line).contains(self.folder.to_str()?).then_some(process)
+    }
+
+    /// Writes its settings, the last of a name being the one that holds.
+    fn configure(&self, settings: &[(String, String)]) -> Result {
+        let own = [
+            ("port".into(), self.port.to_string()),
+            ("unix_socket_directories".into(), self.folder.display().to_string()),
+        ];
+        let usual = SETTINGS.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let mut text = String::new();
+        for (name, value) in usual.chain(own).chain(settings.iter().cloned()) {
+            let _ = writeln!(text, "{name} = '{}'", value.replace('\'', "''"));
+        }
+        let file = self.data().join("postgresql.conf");
+        fs::write(&file, text)
+            .map_err(|error| Unavailable::failed(format_args!("cannot write `{}`", file.display()), error))
+    }
+
+    fn pg_ctl(&self, action: &str) -> std::process::Command {
+        let mut command = self.template.program("pg_ctl", &self.folder);
+        command.args(["-s", "-D"]).arg(self.data()).arg(action);
+        command
+    }
+}
+
+/// A port of this host that nobody has.
+pub fn free_port() -> Result<u16> {
+    for _ in 0..1000 {
+        let random = getrandom::u32().map_err(|error| Unavailable::failed("no random numbers", error))?;
+        let port = PORTS.start + random % (PORTS.end - PORTS.start);
+        let port = u16::try_from(port).unwrap_or(u16::MAX);
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    Err(Unavailable::Failed("no port is free".into()))
+}
+
+/// The processes that `parent` has started and that are there.
+fn children(parent: Pid) -> Vec<Pid> {
+    let parent = parent.as_raw_nonzero();
+    let text = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
+    text.split_whitespace().filter_map(|number| Pid::from_raw(number.parse().ok()?)).collect()
+}
+
+/// Whether a process is there and has not ended.
+fn is_alive(process: Pid) -> bool {
+    let has_ended = || -> io::Result<bool> {
+        let text = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()))?;
+        Ok(text.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with(['Z', 'X'])))
+    };
+    test_kill_process(process).is_ok() && !has_ended().unwrap_or(true)
+}

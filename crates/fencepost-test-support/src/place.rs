@@ -1,0 +1,63 @@
+//! Where things are kept: installations and locks in the build folder, data where the server's account can get at it.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::{env, fs, io};
+
+use crate::Unavailable;
+use crate::account::Account;
+use crate::error::Result;
+
+/// Names the folder, for those who know it: what is run by the project's tasks is told.
+const FOLDER: &str = "FENCEPOST_PG_FOLDER";
+
+/// The file by which a build folder is known.
+const BUILD_FOLDER_MARK: &str = "CACHEDIR.TAG";
+
+/// The longest path to a socket that every system takes, less what is put behind the folder of all data.
+const LONGEST: usize = 103 - "/private-4294967295-0123456789abcdef/.s.PGSQL.65535.lock".len();
+
+/// The folder of installations (`MAJOR`), locks (`lock-MAJOR`) and data (`data`): `postgres` in the build folder.
+pub fn folder() -> &'static Path {
+    static FOUND: OnceLock<PathBuf> = OnceLock::new();
+    FOUND.get_or_init(|| {
+        let named = env::var_os(FOLDER).map(PathBuf::from);
+        let built_in = || {
+            let program = env::current_exe().ok()?;
+            let mut above = program.ancestors().skip(1);
+            above.find(|folder| folder.join(BUILD_FOLDER_MARK).is_file()).map(|target| target.join("postgres"))
+        };
+        named.or_else(built_in).unwrap_or_else(|| env::temp_dir().join("fencepost-postgres"))
+    })
+}
+
+/// The folder of locks of a major's shared server.
+pub fn locks(major: u16) -> Result<PathBuf> {
+    make(folder().join(format!("lock-{major}")))
+}
+
+/// The folder of all data: in the build folder, unless the account cannot get there or the paths become too long for sockets.
+pub fn data(account: &Account) -> Result<PathBuf> {
+    let here = make(folder().join("data"))?;
+    if here.as_os_str().len() <= LONGEST && account.reaches(&here) {
+        return Ok(here);
+    }
+    let mut hasher = DefaultHasher::new();
+    here.hash(&mut hasher);
+    make(env::temp_dir().join(format!("fencepost-{:016x}", hasher.finish())))
+}
+
+/// Makes a folder that everybody may look into, and says what it is called without links.
+fn make(folder: PathBuf) -> Result<PathBuf> {
+    let made = || -> io::Result<PathBuf> {
+        fs::create_dir_all(&folder)?;
+        folder.canonicalize()
+    };
+    made().map_err(|error| Unavailable::failed(format_args!("cannot make `{}`", folder.display()), error))
+}
+
+/// A name that nobody else has.
+pub fn random_name() -> String {
+    format!("{:016x}", getrandom::u64().expect("the system has random numbers"))
+}

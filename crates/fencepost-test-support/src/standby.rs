@@ -1,0 +1,106 @@
+//! Standbys: servers that follow another, and take its place when they are told to.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::cluster::Cluster;
+use crate::error::Result;
+use crate::server::{blocking, explain, owned};
+use crate::template::run;
+use crate::{PgServer, PrivateServer, Unavailable, programs};
+
+/// How long a standby may take to be known to its primary.
+const FOLLOWS_WITHIN: Duration = Duration::from_secs(30);
+
+/// How often it is looked.
+const LOOK: Duration = Duration::from_millis(10);
+
+impl PgServer {
+    /// A standby of this server by the name that it is known by, which follows it by streaming. It takes `pg_basebackup`, of this
+    /// major version or a newer one.
+    ///
+    /// # Errors
+    /// `Missing` when that is not installed.
+    pub async fn standby(&self, name: &str) -> Result<PrivateServer> {
+        self.standby_with(name, &[]).await
+    }
+
+    /// The same with settings of its own.
+    ///
+    /// # Errors
+    /// `Missing` when `pg_basebackup` is not installed.
+    pub async fn standby_with(&self, name: &str, settings: &[(&str, &str)]) -> Result<PrivateServer> {
+        let primary = self.cluster.clone();
+        // The name that it connects with.
+        let settings = [owned(&[("cluster_name", name)]), owned(settings)].concat();
+        let standby = blocking(move || {
+            let template = primary.template.clone();
+            PrivateServer::start_new(template, &settings, |data| base_backup(&primary, data))
+        })
+        .await?;
+        let streams = format!(
+            "SELECT count(*) FROM pg_stat_replication WHERE application_name = '{name}' AND state = 'streaming'"
+        );
+        self.wait_for("a standby that follows", &streams).await?;
+        Ok(standby)
+    }
+
+    /// Waits until `count` finds something.
+    pub(crate) async fn wait_for(&self, what: &str, count: &str) -> Result {
+        let client = self.connect("postgres").await?;
+        let since = Instant::now();
+        loop {
+            let row = client.query_one(count, &[]).await.map_err(|error| Unavailable::failed(what, explain(&error)))?;
+            if row.get::<_, i64>(0) > 0 {
+                return Ok(());
+            }
+            if since.elapsed() > FOLLOWS_WITHIN {
+                return Err(Unavailable::failed("waited in vain for", what));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+}
+
+impl PrivateServer {
+    /// From now on commits of this server wait for the named standby, as far as `synchronous_commit` says; none if it is empty.
+    ///
+    /// # Errors
+    /// `Failed` when no standby of this name follows.
+    pub async fn wait_for_standby(&self, name: &str) -> Result {
+        self.set("synchronous_standby_names", name).await?;
+        let synchronous = format!(
+            "SELECT count(*) FROM pg_stat_replication WHERE application_name = '{name}' AND sync_state = 'sync'"
+        );
+        if name.is_empty() { Ok(()) } else { self.wait_for("a standby that commits wait for", &synchronous).await }
+    }
+
+    /// Makes this standby a primary, and returns when it takes writes.
+    ///
+    /// # Errors
+    /// `Failed` when it is no standby.
+    pub async fn promote(&self) -> Result {
+        let client = self.connect("postgres").await?;
+        let promoted = client.query_one("SELECT pg_promote(true, 60)", &[]).await;
+        match promoted.map(|row| row.get(0)) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Unavailable::Failed("the standby was not promoted in time".into())),
+            Err(error) => Err(Unavailable::failed("cannot promote", explain(&error))),
+        }
+    }
+}
+
+fn base_backup(primary: &Arc<Cluster>, data: &Path) -> Result {
+    let program = programs::client("pg_basebackup", primary.template.major)?;
+    let mut command = primary.template.account.command(&program, data.parent().unwrap_or(data));
+    command.args([
+        "--username=postgres",
+        "--write-recovery-conf",
+        "--wal-method=stream",
+        "--checkpoint=fast",
+        "--no-sync",
+    ]);
+    command.arg("--host").arg(&primary.folder).arg("--port").arg(primary.port.to_string()).arg("--pgdata").arg(data);
+    run(&mut command)
+}
