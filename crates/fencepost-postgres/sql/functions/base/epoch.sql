@@ -17,9 +17,7 @@ declare
     next_epoch bigint;
     ahead bigint;
 begin
-    if current_setting('synchronous_commit') = 'off' then
-        perform set_config('synchronous_commit', 'local', true);
-    end if;
+    perform fencepost._durable();
     loop
         least_epoch := greatest(fencepost._clock_micros(), coalesce(floor, 0) + 1);
         next_epoch := nextval('fencepost.epoch');
@@ -36,5 +34,17 @@ begin
             perform pg_sleep(0.0005);
         end if;
     end loop;
+end
+$$;
+
+-- Makes the transaction durable before it is answered, whatever the caller's setting.
+create or replace function fencepost._durable() returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if current_setting('synchronous_commit') = 'off' then
+        perform set_config('synchronous_commit', 'local', true);
+    end if;
 end
 $$;

@@ -7,10 +7,16 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    current_name text := (select system_identifier::text from pg_control_system())
-        || '/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8);
-    found integer := (select id from fencepost.generation where name = current_name);
+    current_name text;
+    found integer;
 begin
+    if pg_is_in_recovery() then
+        perform fencepost._refuse('read_only', 'cannot judge by a server in recovery: it follows another one',
+            '{}', 'connect to the primary; with several hosts in the url the one that takes writes is found');
+    end if;
+    current_name := (select system_identifier::text from pg_control_system())
+        || '/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8);
+    found := (select id from fencepost.generation where name = current_name);
     if found is not null then
         return found;
     end if;

@@ -19,6 +19,7 @@ declare
         when 'already_exists'  then '42710'
         when 'invalid_input'   then '22023'
         when 'corrupt'         then 'XX001'
+        when 'read_only'       then '25006'
         else 'XX000'
     end;
 begin
