@@ -37,7 +37,8 @@ create type fencepost.logged as (
     expires_at timestamptz
 );
 
--- `gone` is the highest position that counts as removed; the rows go later, by whole segments.
+-- `gone` is the highest position that counts as removed; the rows go later, by whole segments. `turned_at` is when another segment
+-- was last begun.
 create table fencepost.queue (
     id                  integer     generated always as identity primary key,
     name                text        not null unique,
@@ -46,7 +47,8 @@ create table fencepost.queue (
     retain_for          interval    not null default interval '0',
     retain_unread       interval    not null default interval '7 days',
     retain_unread_bytes bigint      not null default 1073741824,
-    gone                bigint      not null default 0
+    gone                bigint      not null default 0,
+    turned_at           timestamptz not null default '-infinity'
 );
 
 create table fencepost.consumer (
@@ -114,6 +116,9 @@ create table fencepost.state_0 (
 create table fencepost.state_1 (like fencepost.state_0 including all);
 
 create sequence fencepost.state_turn minvalue 0 start 0;
+
+-- Used from the start, so that last_value is the last one given.
+select setval('fencepost.state_turn', 0);
 
 -- A message of an open batch: from the log, or one that came again.
 create type fencepost.kept as (

@@ -8,13 +8,13 @@ begin
     if st.plain then
         return query
         select l.position, l.id, l.partition, l.key, l.kind, l.payload, l.headers, l.created_at, 0, 0, null::text
-        from fencepost._look(target, st.slot, st.cursor, fencepost._end(st.next), fencepost._seen(st.next), st.size) l;
+        from unnest(fencepost._look(target, st.slot, st.cursor, fencepost._end(st.next), fencepost._seen(st.next), st.size)) l;
         return;
     end if;
     return query
     select * from (
         select l.position, l.id, l.partition, l.key, l.kind, l.payload, l.headers, l.created_at, 0, 0, null::text
-        from fencepost._look(target, st.slot, st.cursor, fencepost._end(st.next), fencepost._seen(st.next), 9223372036854775807) l
+        from unnest(fencepost._look(target, st.slot, st.cursor, fencepost._end(st.next), fencepost._seen(st.next), 9223372036854775807)) l
         where l.position <= fencepost._end(st.next)
             and not exists (select from fencepost.aside a where a.consumer_id = (target).id and a.position = l.position)
         union all

@@ -1,12 +1,14 @@
--- What a receive on any queue reads: the late rows of these partitions, then the fresh ones, finished in `s`.
+-- What a receive on any queue reads: the late rows of the slot's partitions, then the fresh ones, finished in `s`.
 create or replace function fencepost._look(target fencepost.target, slot integer, c fencepost.cursor, upto bigint, s pg_snapshot, most bigint)
-returns setof fencepost.logged
+returns fencepost.logged[]
 language plpgsql volatile
-set search_path = pg_catalog, pg_temp
 as $$
+declare
+    rows fencepost.logged[];
 begin
-    return query execute 'select * from fencepost.q' || (target).queue_id || '_look($1, $2, $3, $4, $5)'
-        using fencepost._share(slot, (target).slots, (target).partitions), c, upto, s, most;
+    execute 'select fencepost.q' || (target).queue_id || '_look($1, $2, $3, $4, $5)' into rows
+        using array(select generate_series(slot, (target).partitions - 1, (target).slots)::smallint), c, upto, s, most;
+    return rows;
 end
 $$;
 

@@ -37,11 +37,15 @@ begin
     execute fencepost._send_function(log, queue_id, partitions);
     execute fencepost._late_function(log);
     loop
-        execute fencepost._fresh_function(log, branches);
+        execute fencepost._fresh_function(log, branches, '{0}');
+        execute fencepost._fresh_function(log, branches, '{1}');
+        execute fencepost._fresh_function(log, branches, '{2}');
+        execute fencepost._fresh_function(log, branches, '{0,1,2}');
         exit when branches >= partitions;
         branches := branches * 2;
     end loop;
-    execute fencepost._look_function(log, partitions);
+    execute fencepost._pick_fresh_function(log, partitions);
+    execute fencepost._look_function(log);
 end
 $$;
 

@@ -6,7 +6,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    return fencepost._append_due(q) or fencepost._advance(q) or fencepost._forget(q);
+    return fencepost._append_due(q) or fencepost._advance(q) or fencepost._forget(q) or fencepost._turn(q);
 end
 $$;
 
@@ -68,7 +68,7 @@ declare
     kept_from bigint;
     done boolean;
 begin
-    execute 'select array(select x from fencepost.q' || q.id || '_fresh($1, $2, 9223372036854775807, pg_current_snapshot(), 1000) x)'
+    execute 'select fencepost.q' || q.id || '_fresh($1, $2, 9223372036854775807, pg_current_snapshot(), 1000)'
         into first using fencepost._share(0, 1, q.partitions), q.gone;
     if first = '{}' then
         return false;
@@ -137,11 +137,14 @@ begin
         perform fencepost._queue(queue);
     end if;
     for name in select q.name from fencepost.queue q where maintain.queue is null or q.name = maintain.queue order by q.id loop
-        while fencepost._maintain(fencepost._queue(name)) loop
+        while steps < 1000 and fencepost._maintain(fencepost._queue(name)) loop
             steps := steps + 1;
-            exit when steps >= 1000;
         end loop;
     end loop;
-    return steps;
+    -- At the end, since the locks of what is emptied last until the commit.
+    for name in select q.name from fencepost.queue q where maintain.queue is null or q.name = maintain.queue order by q.id loop
+        steps := steps + fencepost._empty(fencepost._queue(name))::integer;
+    end loop;
+    return steps + fencepost._turn_states()::integer;
 end
 $$;

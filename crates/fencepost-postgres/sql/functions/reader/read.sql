@@ -25,7 +25,7 @@ begin
     end if;
     loop
         s := coalesce((at).s, fencepost._snapshot());
-        execute 'select array(select x from fencepost.q' || q.id || '_look($1, $2, $3, $4, $5) x where x.position > $6)' into rows
+        execute 'select array(select x from unnest(fencepost.q' || q.id || '_look($1, $2, $3, $4, $5)) x where x.position > $6)' into rows
             using parts, at, 9223372036854775807, s, most - given, q.gone;
         exit when rows = '{}' and (at).s is null;
         if rows = '{}' then

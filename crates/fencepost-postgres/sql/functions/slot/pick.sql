@@ -60,7 +60,7 @@ begin
         update fencepost.aside x set place = 'parked' where x.consumer_id = a.consumer_id and x.position = a.position;
     end loop;
     for l in
-        select x.* from fencepost._look(target, st.slot, st.cursor, fencepost._end(st.isolated), fencepost._seen(st.isolated), 9223372036854775807) x
+        select x.* from unnest(fencepost._look(target, st.slot, st.cursor, fencepost._end(st.isolated), fencepost._seen(st.isolated), 9223372036854775807)) x
         where x.position <= fencepost._end(st.isolated)
             and not exists (select from fencepost.aside y where y.consumer_id = (target).id and y.position = x.position)
     loop
@@ -107,7 +107,7 @@ begin
     loop
         limit_now := most - fresh;
         exit when limit_now = 0;
-        rows := array(select x from fencepost._look(target, st.slot, work, 9223372036854775807, s, limit_now) x);
+        rows := fencepost._look(target, st.slot, work, 9223372036854775807, s, limit_now);
         if rows = '{}' then
             -- A pass that finds nothing more is over.
             work := row((work).h, s, null, null);

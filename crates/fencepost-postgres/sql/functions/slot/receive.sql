@@ -74,7 +74,7 @@ begin
                 work := st.cursor;
                 loop
                     seen := coalesce((work).s, fencepost._snapshot());
-                    rows := array(select x from fencepost._look(target, slot, work, 9223372036854775807, seen, most) x);
+                    rows := fencepost._look(target, slot, work, 9223372036854775807, seen, most);
                     exit when rows <> '{}' or (work).s is null;
                     -- A pass that finds nothing more is over; what came since is looked for under a new snapshot.
                     work := row((work).h, (work).s, null, null);
@@ -140,10 +140,10 @@ begin
     return exists (
             select from fencepost.aside a where a.consumer_id = (target).id and a.place = 'due' and a.due_at <= moment
                 and a.partition = any(fencepost._share(st.slot, (target).slots, (target).partitions)))
-        or exists (select from fencepost._look(target, st.slot, row((st.cursor).h, fencepost._seen(st.cursor), null, null),
-            9223372036854775807, fencepost._snapshot(), 1))
-        or exists (select from fencepost._look(target, st.slot, st.cursor, 9223372036854775807, fencepost._seen(st.cursor), 1)
-            where (st.cursor).s is not null);
+        or fencepost._look(target, st.slot, row((st.cursor).h, fencepost._seen(st.cursor), null, null), 9223372036854775807,
+            fencepost._snapshot(), 1) <> '{}'
+        or (st.cursor).s is not null
+            and fencepost._look(target, st.slot, st.cursor, 9223372036854775807, fencepost._seen(st.cursor), 1) <> '{}';
 end
 $$;
 

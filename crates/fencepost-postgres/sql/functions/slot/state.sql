@@ -1,10 +1,12 @@
 -- The newest version of a slot's state. The table whose turn it is is looked at first.
+-- The planner is pinned: a plan made while the tables were empty would stay a sequential scan for the session.
 -- Read it after the slot's row was locked, in a later statement, when something is to be judged by it.
 create or replace function fencepost._state(consumer_id integer, slot integer) returns fencepost.state_0
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
+set jit = off
 as $$
 declare
     turn bigint := (select last_value % 2 from fencepost.state_turn);

@@ -56,14 +56,31 @@ begin
             into lag, retrying, parked
             from fencepost.aside a
             where a.consumer_id = s.consumer_id and a.partition = any(fencepost._share(s.slot, target.slots, target.partitions));
-        lag := lag + (
-            select count(*) from fencepost._look(target, s.slot, row((st.cursor).h, (st.cursor).b, null, null), 9223372036854775807,
-                fencepost._snapshot(), 9223372036854775807) l
-            where not fencepost._in(st.cursor, l.position, l.xid)
-                and not exists (select from fencepost.aside a where a.consumer_id = s.consumer_id and a.position = l.position));
+        lag := lag + fencepost._waiting(target, s.slot, st.cursor);
         blocked_by := fencepost._blocked_by(s.consumer_id, s.slot);
         return next;
     end loop;
+end
+$$;
+
+-- How many messages of the log wait for a slot: those above the cursor, and those that committed late. What was set aside is elsewhere.
+create or replace function fencepost._waiting(target fencepost.target, slot integer, c fencepost.cursor) returns bigint
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    waiting bigint;
+begin
+    execute replace('
+        select (select count(*) from {q}_0 l where l.partition = any($1) and l.position > $2)
+            + (select count(*) from {q}_1 l where l.partition = any($1) and l.position > $2)
+            + (select count(*) from {q}_2 l where l.partition = any($1) and l.position > $2)
+            + (select count(*) from unnest({q}_late($1, row($2, ($3).b, null, null), pg_current_snapshot(), null)) l
+                where not fencepost._in($3, l.position, l.xid))
+            - (select count(*) from fencepost.aside a where a.consumer_id = $4 and a.partition = any($1) and a.position > $2)',
+        '{q}', 'fencepost.q' || (target).queue_id) into waiting
+        using fencepost._share(slot, (target).slots, (target).partitions), (c).h, c, (target).id;
+    return waiting;
 end
 $$;
 
