@@ -148,7 +148,7 @@ $$;
 -- What cannot be claimed is passed over by an unlocked look; a locked slot counts as taken.
 create or replace function fencepost._claim(
     queue text, consumer text, worker text, ttl interval, nonce text, wanted integer default null,
-    out slot integer, out epoch bigint, out expires_at timestamptz, out origin text, out lost_by bigint
+    out slot integer, out epoch bigint, out expires_at timestamptz, out origin text, out lost_by bigint, out open fencepost.state_0
 )
 returns setof record
 language plpgsql security definer
@@ -172,6 +172,7 @@ begin
             select candidate.slot, c.* into slot, epoch, expires_at, origin, lost_by
                 from fencepost._try_claim(target, candidate.slot, worker, ttl, nonce) c;
             if epoch is not null then
+                open := fencepost._state(target.id, candidate.slot);
                 return next;
                 return;
             end if;
