@@ -43,10 +43,11 @@ begin
             -- A row that the snapshot does not show collides; one that is inserted goes with the refusal.
             insert into fencepost.lease (name) values (lease_guard.name) on conflict do nothing;
         end if;
+        -- FOR SHARE, as FOR KEY SHARE takes the old version of a replaced row without a word.
         perform from fencepost.lease_grant g
         where g.lease_id = found_id
             and g.term = (select n.term from fencepost.lease_grant n where n.lease_id = found_id order by n.term desc limit 1)
-        for key share;
+        for share;
     end if;
     select * into state from fencepost._lease_state l where l.id = found_id;
     if not fencepost._lease_is_own(state, epoch) then

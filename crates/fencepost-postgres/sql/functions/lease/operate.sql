@@ -1,23 +1,32 @@
 -- What operators and maintenance do to leases.
 
--- Who has a row of leases locked: the backends that the transactions named by the row's xmax belong to.
+-- Who has a lease's row locked: the backends of the transactions that stand in the row's xmax. A savepoint's number belongs to no
+-- backend once it was released; then whoever has rows of leases locked since before is named, which may be one too many.
 create or replace function fencepost._lease_lockers(lease_id bigint) returns integer[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     holder xid := (select l.xmax from fencepost.lease l where l.id = _lease_lockers.lease_id);
-    members text[] := array[holder::text];
+    members bigint[] := array[holder::text::bigint];
 begin
     begin
-        -- One locker stands in the row itself; several in a list of their own, whose number says nothing of which it is.
-        members := members || array(select m.xid::text from pg_get_multixact_members(holder) m);
+        -- One locker stands in the row itself, several in a list of their own; the number does not tell which it is.
+        members := members || array(select m.xid::text::bigint from pg_get_multixact_members(holder) m);
     exception when others then
         null;
     end;
     return array(
-        select distinct l.pid from pg_locks l
-        where l.locktype = 'transactionid' and l.granted and l.transactionid::text = any(members) and l.pid <> pg_backend_pid());
+        select l.pid
+        from pg_locks l
+        where l.locktype = 'transactionid' and l.granted and l.transactionid::text::bigint = any(members) and l.pid <> pg_backend_pid()
+        union
+        select r.pid
+        from unnest(members) m
+        join pg_locks l on l.locktype = 'transactionid' and l.granted and l.transactionid::text::bigint < m
+        join pg_locks r on r.pid = l.pid and r.relation = 'fencepost.lease'::regclass and r.mode = 'RowShareLock'
+        where l.pid <> pg_backend_pid()
+            and not exists (select from pg_locks o where o.locktype = 'transactionid' and o.transactionid::text::bigint = m));
 end
 $$;
 
