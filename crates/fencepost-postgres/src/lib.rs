@@ -31,4 +31,4 @@ pub use error::driver_error;
 pub use options::PostgresOptions;
 pub use store::PostgresStore;
 pub use tokio_postgres;
-pub use transaction::TransactionCalls;
+pub use transaction::{TransactionCalls, commit};

@@ -7,7 +7,7 @@ use fencepost_core::{
 use tokio_postgres::{Row, Transaction};
 use tokio_postgres::types::Type;
 
-use crate::error::driver_error;
+use crate::error::{Effect, call_error, driver_error};
 use crate::connection::Parameter;
 use crate::lease::GUARD;
 use crate::queue::{Columns, Once, SEND_MANY, SEND_ONCE, identities, sent_once};
@@ -122,6 +122,16 @@ impl TransactionCalls for Transaction<'_> {
         let rows = call(self, "release_slot", RELEASE, &Presented::of(token).with(&[])).await?;
         Ok(if column(one(&rows)?, 0)? { Release::Released } else { Release::NotHeld })
     }
+}
+
+/// Commits, and says so when the server rolled back instead, because an earlier statement had failed: the driver's own commit answers
+/// success then.
+///
+/// # Errors
+/// `conflict` with code `transaction_aborted`: nothing is kept; `unknown_outcome` when the connection was lost while committing.
+pub async fn commit(transaction: Transaction<'_>) -> Result<()> {
+    call(&transaction, "commit", "select 1", &[]).await?;
+    transaction.commit().await.map_err(|error| call_error(error, Effect::Write).during("commit"))
 }
 
 async fn call(
