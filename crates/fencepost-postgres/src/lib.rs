@@ -10,6 +10,7 @@ mod connection;
 mod deliver;
 mod error;
 mod lease;
+mod listen;
 mod options;
 mod schema;
 mod source;

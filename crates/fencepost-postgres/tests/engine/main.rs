@@ -6,3 +6,4 @@ mod leases;
 mod opening;
 #[path = "../stage/mod.rs"]
 mod stage;
+mod wakes;

@@ -27,6 +27,7 @@ create or replace function fencepost.lease_guard(name text, epoch bigint) return
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
+set enable_bitmapscan = off
 set jit = off
 set lock_timeout = '5s'
 as $$

@@ -11,6 +11,7 @@ create or replace function fencepost.lease_renew(name text, epoch bigint, ttl in
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
+set enable_bitmapscan = off
 set jit = off
 set lock_timeout = '5s'
 as $$
@@ -52,6 +53,7 @@ create or replace function fencepost.lease_release(name text, epoch bigint) retu
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
+set enable_bitmapscan = off
 set jit = off
 set lock_timeout = '5s'
 as $$
