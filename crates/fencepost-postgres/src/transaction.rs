@@ -5,13 +5,14 @@ use fencepost_core::{LeaseToken, Result};
 use tokio_postgres::Transaction;
 use tokio_postgres::types::Type;
 
-use crate::error::driver_error;
+use crate::error::{Effect, call_error, driver_error};
 use crate::lease::GUARD;
 
 /// Calls within a transaction of the caller's own connection to the database of the store.
 ///
-/// A call that fails dooms the transaction, as every failed statement does on PostgreSQL: what the caller commits after it is rolled
-/// back. Commit by [`Transaction::commit`], and read what the server says to it.
+/// A call that fails dooms the transaction, as every failed statement does on PostgreSQL: it can only be rolled back. The driver's own
+/// [`Transaction::commit`] reports success even then, as the server rolls back without an error; [`TransactionCalls::commit_whole`]
+/// does not.
 #[async_trait]
 pub trait TransactionCalls {
     /// Makes this transaction valid only under a lease: nobody else is granted the lease before it ends, and it is refused when
@@ -24,6 +25,13 @@ pub trait TransactionCalls {
     /// `fenced`: roll back; `busy` with code `serialization_failure` when the transaction's snapshot is older than the last grant:
     /// run it again from its beginning.
     async fn guard_in(&self, token: &LeaseToken) -> Result<()>;
+
+    /// Commits, and fails when an earlier statement of the transaction had failed, so that nothing of it was stored.
+    ///
+    /// # Errors
+    /// `conflict` with code `transaction_aborted`: nothing was stored; `unknown_outcome` when the connection was lost before the
+    /// server answered; `busy` with code `serialization_failure`.
+    async fn commit_whole(self) -> Result<()>;
 }
 
 #[async_trait]
@@ -33,5 +41,11 @@ impl TransactionCalls for Transaction<'_> {
         let values: [_; 2] = [(&name as _, Type::TEXT), (&epoch as _, Type::INT8)];
         let guarded = self.execute_typed(GUARD, &values).await;
         guarded.map(drop).map_err(|error| driver_error(error).during("guard_lease"))
+    }
+
+    async fn commit_whole(self) -> Result<()> {
+        // In an aborted transaction every statement fails but the one that ends it.
+        self.execute_typed("select", &[]).await.map_err(|error| driver_error(error).during("commit"))?;
+        self.commit().await.map_err(|error| call_error(error, Effect::Write).during("commit"))
     }
 }
