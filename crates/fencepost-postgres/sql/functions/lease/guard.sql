@@ -51,7 +51,7 @@ begin
         for share;
     end if;
     select * into state from fencepost._lease_state l where l.id = found_id;
-    if not fencepost._lease_is_own(state, epoch) then
+    if not fencepost._lease_is_own(state, epoch, fencepost._generation()) then
         current_epoch := case when state.holder is not null then state.epoch end;
         perform fencepost._refuse('fenced',
             format('cannot guard by the lease `%s`: epoch `%s` is not its holder''s, the current one is `%s`',
