@@ -20,6 +20,9 @@ pub trait Harness: Send + Sync + 'static {
     /// The clock that every handle of this store lives by. Only cases move it.
     fn clock(&self) -> Arc<ManualClock>;
 
+    /// Returns once every hint of earlier commits has arrived, so that a sleeper who comes now hears of later ones only.
+    async fn settle(&self);
+
     /// A number that differs from every earlier one once anything was written to the store, and stays the same otherwise.
     async fn write_mark(&self) -> u64;
 

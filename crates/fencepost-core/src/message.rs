@@ -118,7 +118,7 @@ impl NewMessage {
     /// Adds a header.
     ///
     /// # Errors
-    /// `invalid_input` when the name is empty; `limit_exceeded` when all headers together exceed [`MAX_HEADERS`].
+    /// `invalid_input` when the name is empty, or one of them holds a NUL; `limit_exceeded` when all headers together exceed [`MAX_HEADERS`].
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Result<Self> {
         let (name, value) = (name.into(), value.into());
         if name.is_empty() {
@@ -126,6 +126,13 @@ impl NewMessage {
                 "cannot use `` as a header name: it is empty",
                 "a header name has 1 byte or more",
             ));
+        }
+        if name.contains('\0') || value.contains('\0') {
+            return Err(Error::invalid(
+                format!("cannot use the header `{}`: it holds a NUL", name.escape_debug()),
+                "allowed is any other text",
+            )
+            .with("argument", "headers"));
         }
         self.headers.insert(name, value);
         let size: usize = self.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
@@ -306,7 +313,8 @@ mod tests {
     fn headers_over_the_limit_are_refused() {
         let message = NewMessage::new("").unwrap().header("a", "x".repeat(MAX_HEADERS - 1)).unwrap();
         assert_eq!(message.clone().header("b", "").unwrap_err().kind(), Kind::LimitExceeded);
-        assert_eq!(message.header("", "x").unwrap_err().kind(), Kind::InvalidInput);
+        assert_eq!(message.clone().header("", "x").unwrap_err().kind(), Kind::InvalidInput);
+        assert_eq!(message.header("a", "\0").unwrap_err().kind(), Kind::InvalidInput);
     }
 
     #[test]

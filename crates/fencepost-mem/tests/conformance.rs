@@ -45,6 +45,8 @@ impl Harness for Mem {
         self.clock.clone()
     }
 
+    async fn settle(&self) {}
+
     async fn write_mark(&self) -> u64 {
         self.store.writes()
     }

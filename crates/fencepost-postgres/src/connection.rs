@@ -58,6 +58,14 @@ impl Connections {
         &self.target.location
     }
 
+    pub(crate) fn config(&self) -> &tokio_postgres::Config {
+        &self.target.config
+    }
+
+    pub(crate) fn tls(&self) -> &Tls {
+        &self.tls
+    }
+
     pub(crate) fn close(&self) {
         self.pool.close();
     }

@@ -72,7 +72,9 @@ impl Queues for PostgresStore {
         for rows in self.write_all("send_batch", &calls).await? {
             ids.extend(identities(one(&rows)?)?);
         }
-        self.hub().wake(&Topic::Messages(queue.clone()));
+        if !ids.is_empty() {
+            self.hub().wake(&Topic::Messages(queue.clone()));
+        }
         Ok(ids)
     }
 
@@ -85,8 +87,11 @@ impl Queues for PostgresStore {
     ) -> Result<SentOnce> {
         let once = Once::of(queue, &message, key, ttl);
         let rows = self.write("send_once", SEND_ONCE, &once.values()).await?;
-        self.hub().wake(&Topic::Messages(queue.clone()));
-        sent_once(one(&rows)?)
+        let sent = sent_once(one(&rows)?)?;
+        if !sent.deduplicated {
+            self.hub().wake(&Topic::Messages(queue.clone()));
+        }
+        Ok(sent)
     }
 
     async fn pause_queue(&self, queue: &QueueName) -> Result<bool> {
@@ -131,8 +136,11 @@ impl Queues for PostgresStore {
 impl PostgresStore {
     async fn set_paused(&self, operation: &'static str, sql: &'static str, queue: &QueueName) -> Result<bool> {
         let rows = self.write(operation, sql, &[(&queue.as_str(), Type::TEXT)]).await?;
-        self.hub().wake(&Topic::Messages(queue.clone()));
-        column(one(&rows)?, 0)
+        let changed = column(one(&rows)?, 0)?;
+        if changed {
+            self.hub().wake(&Topic::Messages(queue.clone()));
+        }
+        Ok(changed)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use fencepost_core::{Error, Kind, Result, Store, StoreInfo, Timestamp, WakeHub};
@@ -16,6 +17,7 @@ use crate::options::PostgresOptions;
 use crate::schema;
 use crate::source::{Source, VERSION};
 use crate::time::At;
+use crate::wake::{Watcher, watch};
 
 const NOW: &str = "select fencepost._clock()";
 
@@ -25,9 +27,11 @@ const NOW: &str = "select fencepost._clock()";
 #[derive(Clone)]
 pub struct PostgresStore(Arc<Inner>);
 
-struct Inner {
+pub(crate) struct Inner {
     connections: Connections,
     hub: WakeHub,
+    watcher: Watcher,
+    closed: AtomicBool,
     runtime: Handle,
     info: StoreInfo,
 }
@@ -36,6 +40,13 @@ impl Drop for Inner {
     fn drop(&mut self) {
         // Sleepers may outlive the store; nobody would wake them any more.
         self.hub.close();
+        self.watcher.end();
+    }
+}
+
+impl From<Arc<Inner>> for PostgresStore {
+    fn from(inner: Arc<Inner>) -> Self {
+        Self(inner)
     }
 }
 
@@ -68,7 +79,10 @@ impl PostgresStore {
             schema_version: VERSION,
             engine_version,
         };
-        Ok(Self(Arc::new(Inner { connections, hub: WakeHub::default(), runtime, info })))
+        let (hub, watcher, closed) = (WakeHub::default(), Watcher::default(), AtomicBool::new(false));
+        let store = Self(Arc::new(Inner { connections, hub: hub.clone(), watcher, closed, runtime, info }));
+        watch(&store, Arc::downgrade(&store.0), hub);
+        Ok(store)
     }
 
     /// What the store says of itself.
@@ -88,12 +102,30 @@ impl PostgresStore {
     /// Closes the store: calls that were begun are finished, later ones answer `unavailable` with code `store_closed`, and sleepers
     /// hear that it is closed.
     pub async fn close(&self) {
+        self.0.closed.store(true, Ordering::Relaxed);
         self.0.connections.close();
         self.0.hub.close();
+        self.0.watcher.end();
     }
 
     pub(crate) fn hub(&self) -> &WakeHub {
         &self.0.hub
+    }
+
+    pub(crate) fn watcher(&self) -> &Watcher {
+        &self.0.watcher
+    }
+
+    pub(crate) fn connections(&self) -> &Connections {
+        &self.0.connections
+    }
+
+    pub(crate) fn runtime(&self) -> &Handle {
+        &self.0.runtime
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.0.closed.load(Ordering::Relaxed)
     }
 
     /// Makes a call that changes nothing: when its answer is lost it is `unavailable`.

@@ -1,11 +1,183 @@
-//! Registering sleepers.
+//! Wake-ups across processes: while somebody sleeps, one task listens for notifications and looks each quarter of a second whether
+//! something has happened to what is slept on. Nobody asleep, nobody looks. The looks are the truth, notifications only save time.
 
-use fencepost_core::{Topic, WakeReceiver, Wakeups};
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
-use crate::store::PostgresStore;
+use fencepost_core::{Result, Topic, WakeHub, WakeReceiver, Wakeups};
+use tokio::sync::Notify;
+use tokio_postgres::types::Type;
+
+use crate::listen::Listener;
+use crate::store::{Inner, PostgresStore, column};
+
+/// How often is looked, unless a look takes long.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// How many times as long as a look took is waited for the next, so that many sleepers do not keep the server busy by sleeping.
+const REST: u32 = 20;
+
+/// How long is waited at most.
+const LONGEST: Duration = Duration::from_secs(2);
+
+/// How long a topic is followed after its last sleeper went: most come again, and what happens meanwhile is theirs.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// How often the server is told that somebody sleeps. It believes so for longer.
+const REGISTER: Duration = Duration::from_secs(5);
+
+const MARKS: &str = "select * from fencepost._marks($1)";
+const SLEEP: &str = "select fencepost._sleep($1)";
 
 impl Wakeups for PostgresStore {
     fn wakes(&self, topic: &Topic) -> WakeReceiver {
-        self.hub().receiver(topic)
+        let receiver = self.hub().receiver(topic);
+        self.watcher().came.notify_one();
+        receiver
+    }
+}
+
+/// How sleepers make themselves known to the task.
+#[derive(Debug, Default)]
+pub(crate) struct Watcher {
+    came: Arc<Notify>,
+}
+
+impl Watcher {
+    /// Ends the task, which finds the store gone or closed.
+    pub(crate) fn end(&self) {
+        self.came.notify_one();
+    }
+}
+
+/// Starts the task. It ends when the store is closed or dropped, and keeps neither from happening.
+pub(crate) fn watch(store: &PostgresStore, inner: Weak<Inner>, hub: WakeHub) {
+    let came = store.watcher().came.clone();
+    store.runtime().spawn(async move {
+        let mut view = View::default();
+        while let Some(store) = upgrade(&inner) {
+            view.follow(&hub.topics());
+            if view.topics.is_empty() {
+                view.listener = None;
+                drop(store);
+                came.notified().await;
+                continue;
+            }
+            let since = Instant::now();
+            if let Err(error) = view.look(&store, &hub).await {
+                // Polling stays the truth, so a look that failed costs time, not messages.
+                tracing::debug!(%error, "cannot look for what others have done");
+            }
+            drop(store);
+            let rest = (since.elapsed() * REST).clamp(LOOK, LONGEST);
+            view.rest(rest, &hub, &came).await;
+        }
+    });
+}
+
+fn upgrade(inner: &Weak<Inner>) -> Option<PostgresStore> {
+    inner.upgrade().map(PostgresStore::from).filter(|store| !store.is_closed())
+}
+
+/// What is slept on, as it was last seen.
+#[derive(Default)]
+struct View {
+    topics: HashMap<Topic, Seen>,
+    listener: Option<Listener>,
+    registered: Option<Instant>,
+}
+
+struct Seen {
+    /// By what the server calls it in a notification; unknown before the first look.
+    hash: Option<i64>,
+    mark: Option<i64>,
+    /// When a sleeper is woken to make sure: something may have happened between its coming and the first look.
+    to_make_sure: Option<Instant>,
+    last_slept_on: Instant,
+}
+
+impl View {
+    /// Takes up what somebody sleeps on, and drops what nobody has slept on for a while.
+    fn follow(&mut self, topics: &[Topic]) {
+        let now = Instant::now();
+        for topic in topics {
+            if let Some(seen) = self.topics.get_mut(topic) {
+                seen.last_slept_on = now;
+            } else {
+                let seen = Seen { hash: None, mark: None, to_make_sure: None, last_slept_on: now };
+                self.topics.insert(topic.clone(), seen);
+                self.registered = None;
+            }
+        }
+        self.topics.retain(|_, seen| now.duration_since(seen.last_slept_on) < LINGER);
+    }
+
+    /// Wakes whom what has happened since the last look concerns.
+    async fn look(&mut self, store: &PostgresStore, hub: &WakeHub) -> Result<()> {
+        let topics: Vec<Topic> = self.topics.keys().cloned().collect();
+        let names: Vec<String> = topics.iter().map(name).collect();
+        if self.registered.is_none_or(|at| at.elapsed() >= REGISTER) {
+            // ORDER: registered before the look, so that who commits after the look knows of the sleeper.
+            store.write("sleep", SLEEP, &[(&names, Type::TEXT_ARRAY)]).await?;
+            self.registered = Some(Instant::now());
+        }
+        if self.listener.as_ref().is_none_or(Listener::is_to_be_renewed) {
+            self.listener = Some(Listener::start(store).await);
+        }
+        let rows = store.read("wakes", MARKS, &[(&names, Type::TEXT_ARRAY)]).await?;
+        let now = Instant::now();
+        for (topic, row) in topics.iter().zip(&rows) {
+            let (hash, mark, quiet) = (column::<i64>(row, 0)?, column::<Option<i64>>(row, 1)?, column::<bool>(row, 2)?);
+            let Some(seen) = self.topics.get_mut(topic) else { continue };
+            let is_first = seen.hash.replace(hash).is_none();
+            if is_first {
+                seen.mark = mark;
+                seen.to_make_sure = (!quiet).then_some(now + LOOK);
+            } else if mark.is_some() && mark != seen.mark {
+                seen.mark = mark;
+                hub.wake(topic);
+            } else if seen.to_make_sure.is_some_and(|at| at <= now) {
+                seen.to_make_sure = None;
+                hub.wake(topic);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the next look, and wakes meanwhile whom a notification concerns.
+    async fn rest(&mut self, rest: Duration, hub: &WakeHub, came: &Notify) {
+        let until = tokio::time::Instant::now() + rest;
+        loop {
+            let notified = async {
+                match &mut self.listener {
+                    Some(listener) => listener.heard().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = tokio::time::sleep_until(until) => return,
+                hash = notified => {
+                    for (topic, _) in self.topics.iter().filter(|(_, seen)| seen.hash == Some(hash)) {
+                        hub.wake(topic);
+                    }
+                }
+                () = came.notified() => {
+                    let is_new = hub.topics().iter().any(|topic| !self.topics.contains_key(topic));
+                    if is_new || hub.is_empty() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What the server calls a topic.
+fn name(topic: &Topic) -> String {
+    match topic {
+        Topic::Lease(name) => format!("lease/{name}"),
+        Topic::Messages(queue) => format!("messages/{queue}"),
+        Topic::Slots(path) => format!("slots/{}/{}/{}", path.queue.as_str().len(), path.queue, path.consumer),
     }
 }

@@ -1,15 +1,17 @@
 //! The PostgreSQL engine against the suite: the committed list of its cases. A further handle is another store over the same database,
-//! with connections of its own, and a write mark is a hash over where every row of the schema is, who made it and who locked it.
+//! with connections of its own, and a write mark is a hash over where every row of the schema is and who made it: a call that is refused
+//! under a lock has changed nothing.
 
 #[path = "stage/mod.rs"]
 mod stage;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use fencepost_conformance::{End, Harness, Step, StepOutcome};
-use fencepost_core::{ManualClock, Result, Store};
+use fencepost_core::{Error, ManualClock, Result, Store};
 use fencepost_postgres::tokio_postgres::{Client, Transaction};
-use fencepost_postgres::{TransactionCalls, commit, driver_error};
+use fencepost_postgres::{TransactionCalls, driver_error};
 
 use crate::stage::Stage;
 
@@ -27,7 +29,7 @@ const MARK: &str = r"
         loop
             execute case relation.relkind
                 when 'S' then format('select last_value from %s', relation.name)
-                else format('select coalesce(sum(hashtextextended(t.ctid::text || t.xmin::text || t.xmax::text, 0) % 1000003), 0)::bigint from %s t', relation.name)
+                else format('select coalesce(sum(hashtext(t.ctid::text || t.xmin::text)), 0)::bigint from %s t', relation.name)
             end into part;
             mark := (mark * 31 + part) % 1000000007;
         end loop;
@@ -46,7 +48,7 @@ async fn open() -> Option<Postgres> {
     Some(Postgres { stage, witness })
 }
 
-async fn run(transaction: &Transaction<'_>, step: Step) -> Result<StepOutcome> {
+async fn run(transaction: &Transaction<'_>, step: Step, ignored: &mut Option<Error>) -> Result<StepOutcome> {
     Ok(match step {
         Step::Send { queue, message } => StepOutcome::Sent(transaction.send_in(&queue, &message).await?),
         Step::SendOnce { queue, message, key, ttl } => {
@@ -56,7 +58,10 @@ async fn run(transaction: &Transaction<'_>, step: Step) -> Result<StepOutcome> {
         Step::Release { token } => StepOutcome::Released(transaction.release_in(&token).await?),
         Step::Guard { token } => transaction.guard_in(&token).await.map(|()| StepOutcome::Guarded)?,
         Step::SlotGuard { token } => transaction.slot_guard_in(&token).await.map(|()| StepOutcome::Guarded)?,
-        Step::Ignoring(step) => Box::pin(run(transaction, *step)).await.unwrap_or(StepOutcome::Ignored),
+        Step::Ignoring(step) => Box::pin(run(transaction, *step, ignored)).await.unwrap_or_else(|error| {
+            ignored.get_or_insert(error);
+            StepOutcome::Ignored
+        }),
     })
 }
 
@@ -74,6 +79,11 @@ impl Harness for Postgres {
         self.stage.clock.clone()
     }
 
+    async fn settle(&self) {
+        // TIME: sleepers are woken by looks, a quarter of a second apart, and these follow a topic for seconds after its last one went.
+        tokio::time::sleep(Duration::from_millis(700)).await;
+    }
+
     async fn write_mark(&self) -> u64 {
         let row = self.witness.query_one("select pg_temp.mark()", &[]).await.expect("the witness looks");
         row.get::<_, i64>(0).unsigned_abs()
@@ -82,12 +92,16 @@ impl Harness for Postgres {
     async fn transact(&self, steps: Vec<Step>, end: End) -> Result<Vec<StepOutcome>> {
         let mut client = self.stage.client().await;
         let transaction = client.transaction().await.map_err(driver_error)?;
-        let mut outcomes = Vec::new();
+        let (mut outcomes, mut ignored) = (Vec::new(), None);
         for step in steps {
-            outcomes.push(run(&transaction, step).await?);
+            // What aborted the transaction is what it answers, whichever later statement notices.
+            match run(&transaction, step, &mut ignored).await {
+                Ok(outcome) => outcomes.push(outcome),
+                Err(error) => return Err(ignored.unwrap_or(error)),
+            }
         }
         match end {
-            End::Commit => commit(transaction).await?,
+            End::Commit => transaction.commit_whole().await.map_err(|error| ignored.unwrap_or(error))?,
             End::Rollback => transaction.rollback().await.map_err(driver_error)?,
         }
         Ok(outcomes)

@@ -58,6 +58,8 @@ impl Harness for Sqlite {
         self.clock.clone()
     }
 
+    async fn settle(&self) {}
+
     async fn write_mark(&self) -> u64 {
         let witness = self.witness.lock().expect("no panic while the witness looks");
         let commits: u32 =

@@ -46,7 +46,7 @@ pub async fn key_kind_and_headers_come_back(h: &dyn Harness) {
         .key(key.clone())
         .kind(kind.clone())
         .header("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
-        .and_then(|message| message.header("名", "値 \"quoted\" \\ \n \0 '"))
+        .and_then(|message| message.header("名", "値 \"quoted\" \\ \n \u{1} '"))
         .and_then(|message| message.header("empty", ""))
         .unwrap();
     let headers = message.headers().clone();

@@ -23,6 +23,7 @@ pub async fn a_send_wakes_who_waits_for_messages(h: &dyn Harness) {
     woken(&mut sleeper).await;
     assert!(others.iter_mut().all(asleep));
     drop(sleeper);
+    h.settle().await;
     let mut sleeper = stage.store.wakes(&Topic::Messages(stage.queue().clone()));
     stage.store.send_batch(stage.queue(), vec![]).await.unwrap();
     assert!(asleep(&mut sleeper), "nothing was sent");
@@ -54,6 +55,7 @@ pub async fn giving_back_wakes_who_waits_for_a_slot(h: &dyn Harness) {
     assert_eq!(stage.store.abandon_slot(&second.token).await.unwrap(), Release::Released);
     woken(&mut sleeper).await;
     drop(sleeper);
+    h.settle().await;
     let mut sleeper = stage.store.wakes(&Topic::Slots(stage.path.clone()));
     let again = stage.claim("w4", 1, 30).await;
     assert!(asleep(&mut sleeper), "nothing became claimable");
@@ -69,12 +71,14 @@ pub async fn joining_and_leaving_wake_the_others(h: &dyn Harness) {
     stage.store.heartbeat(&stage.heartbeat("m1", &[])).await.unwrap();
     woken(&mut sleeper).await;
     drop(sleeper);
+    h.settle().await;
     let mut sleeper = stage.store.wakes(&Topic::Slots(stage.path.clone()));
     stage.store.heartbeat(&stage.heartbeat("m1", &[])).await.unwrap();
     assert!(asleep(&mut sleeper), "nobody came");
     stage.store.leave(&stage.path, &nonce("m1")).await.unwrap();
     woken(&mut sleeper).await;
     drop(sleeper);
+    h.settle().await;
     let mut sleeper = stage.store.wakes(&Topic::Slots(stage.path.clone()));
     stage.store.leave(&stage.path, &nonce("m1")).await.unwrap();
     assert!(asleep(&mut sleeper), "nobody left");
@@ -132,6 +136,7 @@ pub async fn a_release_wakes_who_waits_for_the_lease(h: &dyn Harness) {
     woken(&mut sleeper).await;
 
     drop(sleeper);
+    h.settle().await;
     let mut sleeper = store.wakes(&Topic::Lease(name.clone()));
     assert_eq!(store.release_lease(&token).await.unwrap(), Release::NotHeld);
     acquire(&store, &name).await;
@@ -153,6 +158,7 @@ pub async fn a_release_elsewhere_wakes_who_waits_for_the_lease(h: &dyn Harness) 
     }
     acquire(&here, &name).await;
     drop(sleeper);
+    h.settle().await;
     let mut sleeper = here.wakes(&Topic::Lease(name.clone()));
     there.force_release_lease(&name, &Reason::new("the host is gone").unwrap()).await.unwrap();
     woken(&mut sleeper).await;

@@ -17,3 +17,13 @@ create table fencepost.generation (
     name    text        not null unique,
     seen_at timestamptz not null
 );
+
+-- Until when somebody sleeps on a topic of that group, in microseconds since 1970. Sequences, since they leave no dead rows behind
+-- and are seen at once.
+do $$
+begin
+    for topic_group in 0..15 loop
+        execute format('create sequence fencepost.asleep_%s as bigint minvalue 0 start 0', topic_group);
+    end loop;
+end
+$$;

@@ -38,7 +38,7 @@ create type fencepost.logged as (
 );
 
 -- `gone` is the highest position that counts as removed; the rows go later, by whole segments. `turned_at` is when another segment
--- was last begun.
+-- was last begun. `changes` rises with what sleepers want to hear of and the log does not show.
 create table fencepost.queue (
     id                  integer     generated always as identity primary key,
     name                text        not null unique,
@@ -48,6 +48,7 @@ create table fencepost.queue (
     retain_unread       interval    not null default interval '7 days',
     retain_unread_bytes bigint      not null default 1073741824,
     gone                bigint      not null default 0,
+    changes             bigint      not null default 0,
     turned_at           timestamptz not null default '-infinity'
 );
 

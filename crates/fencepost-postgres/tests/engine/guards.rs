@@ -144,6 +144,11 @@ async fn a_guard_bounds_how_long_its_transaction_may_idle() {
         open.guard_in(&token).await.unwrap();
         let shown = open.query_one("show idle_in_transaction_session_timeout", &[]).await.unwrap().get::<_, String>(0);
         assert_eq!(shown, bound, "{passed} s later, own {own}");
+        // PostgreSQL 17 and later can bound the transaction as a whole.
+        let whole = open.query_one("select current_setting('transaction_timeout', true)", &[]).await.unwrap();
+        if let Some(shown) = whole.get::<_, Option<String>>(0) {
+            assert!(matches!(shown.as_str(), "10s" | "6s" | "1s"), "{shown}");
+        }
         open.rollback().await.unwrap();
         let after = client.query_one("show idle_in_transaction_session_timeout", &[]).await.unwrap();
         assert_eq!(after.get::<_, String>(0), "0");

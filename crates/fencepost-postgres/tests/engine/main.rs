@@ -6,3 +6,7 @@ mod leases;
 mod opening;
 #[path = "../stage/mod.rs"]
 mod stage;
+#[cfg(feature = "tls")]
+mod tls;
+mod transactions;
+mod wakes;

@@ -46,7 +46,7 @@ $$;
 -- is handed out, what was decided about those to come waits for its turn.
 create or replace function fencepost._settles(st fencepost.state_0, row_position bigint, through bigint) returns boolean
 language sql immutable
-as $$ select (st).isolated is null or row_position <= through or row_position > fencepost._end((st).isolated) $$;
+as $$ select ((st).isolated).h is null or row_position <= through or row_position > fencepost._end((st).isolated) $$;
 
 -- Writes down what was decided about a message of the open batch. The last decision counts.
 create or replace function fencepost._decide(

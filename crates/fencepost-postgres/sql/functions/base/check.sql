@@ -57,6 +57,18 @@ begin
 end
 $$;
 
+-- A length of time as messages show it, such as `1s 500ms`.
+create or replace function fencepost._span(value interval) returns text
+language sql immutable
+as $$
+    select coalesce(string_agg(n || unit, ' ' order by place), '0s') from (
+        select * from (select (extract(epoch from value) * 1000000)::bigint as micros) m cross join lateral (values
+            (1, micros / 86400000000, case micros / 86400000000 when 1 then 'day' else 'days' end),
+            (2, micros / 3600000000 % 24, 'h'), (3, micros / 60000000 % 60, 'm'), (4, micros / 1000000 % 60, 's'),
+            (5, micros / 1000 % 1000, 'ms'), (6, micros % 1000, 'us')) v (place, n, unit)
+        where n > 0) parts
+$$;
+
 -- The TTL of a grant: 100 ms to 24 h.
 create or replace function fencepost._ttl(value interval) returns interval
 language sql immutable

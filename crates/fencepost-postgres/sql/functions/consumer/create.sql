@@ -102,25 +102,28 @@ begin
             jsonb_build_object('argument', 'slots', 'partitions', q.partitions),
             format('allowed are 1 to %s slots; a queue with more partitions allows more', q.partitions));
     end if;
-    insert into fencepost.consumer as c (queue_id, name, slots, on_failure, max_attempts, max_crashes, backoff)
-        values (q.id, consumer, create_consumer.slots, create_consumer.on_failure, create_consumer.max_attempts,
-            create_consumer.max_crashes, create_consumer.backoff)
-        on conflict do nothing returning c.id into made;
-    if made is not null then
+    select * into present from fencepost.consumer c where c.queue_id = q.id and c.name = consumer;
+    if present.id is null then
         first := fencepost._start(q, start);
-        update fencepost.consumer c set after_id = first.after_id where c.id = made and first.after_id is not null;
+        insert into fencepost.consumer as c (queue_id, name, slots, on_failure, max_attempts, max_crashes, backoff, after_id)
+            values (q.id, consumer, create_consumer.slots, create_consumer.on_failure, create_consumer.max_attempts,
+                create_consumer.max_crashes, create_consumer.backoff, first.after_id)
+            on conflict do nothing returning c.id into made;
+        -- RACE: when somebody else has made it meanwhile, it is compared as any other.
+        select * into present from fencepost.consumer c where c.queue_id = q.id and c.name = consumer;
+    end if;
+    if made is not null then
         insert into fencepost.slot (consumer_id, slot) select made, n from generate_series(0, create_consumer.slots - 1) n;
         perform fencepost._append(row(made, n::smallint, 0, null, first.at, null, null, null, null, null, null, null, 0, null))
             from generate_series(0, create_consumer.slots - 1) n;
         return true;
     end if;
-    select * into present from fencepost.consumer c where c.queue_id = q.id and c.name = consumer;
     other := case
         when present.slots <> slots then array['slots', slots::text, present.slots::text]
         when present.on_failure <> on_failure then array['on_failure', on_failure, present.on_failure]
         when present.max_attempts <> max_attempts then array['max_attempts', max_attempts::text, present.max_attempts::text]
         when present.max_crashes <> max_crashes then array['max_crashes', max_crashes::text, present.max_crashes::text]
-        when present.backoff <> backoff then array['backoff', backoff::text, present.backoff::text]
+        when present.backoff <> backoff then array['backoff', fencepost._span(backoff), fencepost._span(present.backoff)]
     end;
     if other is not null then
         perform fencepost._refuse('conflict',
@@ -172,6 +175,7 @@ begin
         end if;
     end loop;
     perform fencepost._drop_consumer(present.id);
+    perform fencepost._wake(fencepost._slots_topic(queue, consumer));
     return true;
 end
 $$;

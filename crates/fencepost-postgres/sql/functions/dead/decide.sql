@@ -38,6 +38,10 @@ begin
         delete from fencepost.dead d where d.queue_id = letter.queue_id and d.consumer = letter.consumer and d.id = letter.id;
         replayed := replayed + 1;
     end loop;
+    if replayed > 0 then
+        update fencepost.queue x set changes = x.changes + 1 where x.id = target.queue_id;
+        perform fencepost._wake(fencepost._messages_topic(queue));
+    end if;
     return replayed;
 end
 $$;

@@ -1,6 +1,7 @@
 -- Loaded before the functions beside it, which take its row as a type.
 -- How every lease stands: its identity with the newest grant and what that was extended to. One row a lease that was ever granted.
--- Locks: none. Read it in a later statement than the one that locked the identity's row.
+-- Locks: none. Functions that read it switch sequential and bitmap scans off: a plan that begins anywhere but at the newest row reads
+-- whatever an old snapshot keeps. Read it in a later statement than the one that locked the identity's row.
 create or replace view fencepost._lease_state as
     select
         l.id,
@@ -42,6 +43,8 @@ create or replace function fencepost._lease_states(of text default null)
 returns table (name text, epoch bigint, holder text, nonce text, ttl_micros bigint, since timestamptz, expires_at timestamptz)
 language sql stable security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
 as $$
     select l.name, l.epoch, l.holder, l.nonce, (extract(epoch from l.ttl) * 1000000)::bigint, l.since, l.expires_at
     from fencepost._lease_state l
@@ -54,9 +57,20 @@ create or replace function fencepost._lease_history(of text)
 returns table (at timestamptz, epoch bigint, from_holder text, reason text)
 language sql stable security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
 as $$
     select f.at, f.epoch, f.from_holder, f.reason
     from fencepost.lease_forced f join fencepost.lease l on l.id = f.lease_id
     where l.name = of
     order by f.id
 $$;
+
+-- How a lease stands for who sleeps on it: the epoch at which it was last free, as far as that can be told; quiet while it is held.
+-- That a free lease was acquired is nothing to wait for, so a held one has no mark.
+create or replace function fencepost._lease_mark(of text) returns table (mark bigint, quiet boolean)
+language sql stable
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$ select case when l.holder is null then l.term end, l.holder is not null from fencepost._lease_state l where l.name = of $$;

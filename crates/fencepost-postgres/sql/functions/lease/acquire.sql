@@ -36,6 +36,7 @@ returns fencepost.lease_acquired
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
+set enable_bitmapscan = off
 set jit = off
 as $$
 declare

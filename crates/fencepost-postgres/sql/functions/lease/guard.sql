@@ -27,6 +27,7 @@ create or replace function fencepost.lease_guard(name text, epoch bigint) return
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
+set enable_bitmapscan = off
 set jit = off
 set lock_timeout = '5s'
 as $$
@@ -50,7 +51,7 @@ begin
         for share;
     end if;
     select * into state from fencepost._lease_state l where l.id = found_id;
-    if not fencepost._lease_is_own(state, epoch) then
+    if not fencepost._lease_is_own(state, epoch, fencepost._generation()) then
         current_epoch := case when state.holder is not null then state.epoch end;
         perform fencepost._refuse('fenced',
             format('cannot guard by the lease `%s`: epoch `%s` is not its holder''s, the current one is `%s`',

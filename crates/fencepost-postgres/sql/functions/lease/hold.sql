@@ -1,9 +1,9 @@
 -- What a holder does with a grant. "Own" is the epoch of the newest grant, under the generation of the server as it is now.
 
 -- Whether the epoch is the holder's.
-create or replace function fencepost._lease_is_own(state fencepost._lease_state, epoch bigint) returns boolean
-language sql
-as $$ select coalesce(state.holder is not null and state.epoch = $2 and state.generation = fencepost._generation(), false) $$;
+create or replace function fencepost._lease_is_own(state fencepost._lease_state, epoch bigint, generation integer) returns boolean
+language sql immutable
+as $$ select coalesce(state.holder is not null and state.epoch = $2 and state.generation = $3, false) $$;
 
 -- Extends a grant by `ttl`, or by the TTL that it had; also after its expiry as long as nobody took over. False: lost.
 -- Locks: the lease's row FOR NO KEY UPDATE, which goes with guards; what is lost already is answered without any lock, as it stays so.
@@ -11,10 +11,12 @@ create or replace function fencepost.lease_renew(name text, epoch bigint, ttl in
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
+set enable_bitmapscan = off
 set jit = off
 set lock_timeout = '5s'
 as $$
 declare
+    generation_now integer;
     state fencepost._lease_state;
     renewed_ttl interval;
     until timestamptz;
@@ -22,14 +24,15 @@ begin
     perform fencepost._read_committed('renew a lease');
     perform fencepost._name('a lease name', name), fencepost._presented(epoch);
     renewed_ttl := case when ttl is not null then fencepost._ttl(ttl) end;
+    generation_now := fencepost._generation();
     select * into state from fencepost._lease_state l where l.name = lease_renew.name;
-    if not fencepost._lease_is_own(state, epoch) then
+    if not fencepost._lease_is_own(state, epoch, generation_now) then
         return false;
     end if;
 
     perform from fencepost.lease l where l.id = state.id for no key update;
     select * into state from fencepost._lease_state l where l.id = state.id;
-    if not fencepost._lease_is_own(state, epoch) then
+    if not fencepost._lease_is_own(state, epoch, generation_now) then
         return false;
     end if;
     perform fencepost._durable();
@@ -52,22 +55,25 @@ create or replace function fencepost.lease_release(name text, epoch bigint) retu
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
+set enable_bitmapscan = off
 set jit = off
 set lock_timeout = '5s'
 as $$
 declare
+    generation_now integer;
     state fencepost._lease_state;
 begin
     perform fencepost._read_committed('release a lease');
     perform fencepost._name('a lease name', name), fencepost._presented(epoch);
+    generation_now := fencepost._generation();
     select * into state from fencepost._lease_state l where l.name = lease_release.name;
-    if not fencepost._lease_is_own(state, epoch) then
+    if not fencepost._lease_is_own(state, epoch, generation_now) then
         return false;
     end if;
 
     perform from fencepost.lease l where l.id = state.id for update;
     select * into state from fencepost._lease_state l where l.id = state.id;
-    if not fencepost._lease_is_own(state, epoch) then
+    if not fencepost._lease_is_own(state, epoch, generation_now) then
         return false;
     end if;
     perform fencepost._lease_store(state.id, state, state.epoch, state.generation);

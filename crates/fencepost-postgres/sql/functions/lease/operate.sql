@@ -37,6 +37,7 @@ create or replace function fencepost.lease_force_release(name text, reason text)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
+set enable_bitmapscan = off
 set jit = off
 set lock_timeout = '900ms'
 as $$

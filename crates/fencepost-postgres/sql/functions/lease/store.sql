@@ -7,6 +7,7 @@ returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
+set enable_bitmapscan = off
 set jit = off
 as $$
 #variable_conflict use_variable
@@ -31,6 +32,7 @@ create or replace function fencepost._lease_lock_now(name text) returns bigint
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
+set enable_bitmapscan = off
 as $$
 declare
     found_id bigint;

@@ -1,7 +1,7 @@
 -- Makes the log of a queue: three tables that take turns, a sequence of positions, and functions with static statements over them.
 -- {q} stands for the log's name, `q` and the queue's id; nothing else is put into the text.
 -- Locks: none but on what it creates.
-create or replace function fencepost._make_log(queue_id integer, partitions integer) returns void
+create or replace function fencepost._make_log(queue_id integer, partitions integer, topic text) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set check_function_bodies = off
@@ -9,6 +9,7 @@ as $$
 declare
     log text := 'fencepost.q' || queue_id;
     branches integer := 1;
+    named text;
 begin
     execute replace('
         create sequence {q}_position minvalue 0 start 0;
@@ -33,8 +34,8 @@ begin
             create index {i}_{n}_by_xid on {q}_{n} (partition, xid);
             revoke all on {q}_{n} from public', '{q}', log), '{n}', segment::text), '{i}', 'q' || queue_id::text);
     end loop;
-    execute fencepost._write_function(log, partitions);
-    execute fencepost._send_function(log, queue_id, partitions);
+    execute fencepost._write_function(log, partitions, topic);
+    execute fencepost._send_function(log, queue_id, partitions, topic);
     execute fencepost._late_function(log);
     loop
         execute fencepost._fresh_function(log, branches, '{0}');
@@ -46,6 +47,12 @@ begin
     end loop;
     execute fencepost._pick_fresh_function(log, partitions);
     execute fencepost._look_function(log);
+    -- What is made after the installation has to be closed to PUBLIC here.
+    for named in select p.oid::regprocedure::text from pg_proc p
+        where p.pronamespace = 'fencepost'::regnamespace and p.proname ~ ('^q' || queue_id || '_')
+    loop
+        execute 'revoke execute on function ' || named || ' from public';
+    end loop;
 end
 $$;
 

@@ -1,10 +1,11 @@
 -- The function that sends one message to one queue, with nothing but static statements: {q}_send(...), arguments as fencepost.send has
 -- them without the queue. What is out of the ordinary goes the longer way.
+-- Who sleeps on the queue is woken with the commit; the two texts for that are put in once.
 -- Locks: none.
-create or replace function fencepost._send_function(log text, queue_id integer, partitions integer) returns text
+create or replace function fencepost._send_function(log text, queue_id integer, partitions integer, topic text) returns text
 language sql immutable
 as $make$
-select replace(replace(replace($text$
+select replace(replace(replace(replace(replace($text$
 create function {q}_send(
     payload bytea, key text default null, kind text default 'default', headers jsonb default '{}', delay interval default null,
     expires_in interval default null
@@ -38,8 +39,12 @@ begin
         insert into {q}_2 (position, id, partition, key, kind, payload, headers, created_at)
         values (id, id, coalesce(fencepost._partition(key, {p}), id % {p}), key, kind, payload, headers, fencepost._clock());
     end if;
+    if pg_sequence_last_value('{a}') > extract(epoch from clock_timestamp()) * 1000000 then
+        perform pg_notify('fencepost', '{h}');
+    end if;
     return id;
 end
 $body$
-$text$, '{q}', log), '{p}', partitions::text), '{id}', queue_id::text)
+$text$, '{q}', log), '{p}', partitions::text), '{id}', queue_id::text),
+    '{h}', fencepost._topic_hash(topic)::text), '{a}', fencepost._asleep(fencepost._topic_hash(topic))::text)
 $make$;

@@ -1,10 +1,10 @@
 -- The function that appends: {q}_write(ids, payloads, keys, kinds, headers, created, expires) returns positions.
 -- Positions rise in the order of the arrays. An id that is not NULL is one that a delayed message keeps.
 -- Locks: none. Rows go into the segment whose turn it is; the others stay open for who looked a moment earlier.
-create or replace function fencepost._write_function(log text, partitions integer) returns text
+create or replace function fencepost._write_function(log text, partitions integer, topic text) returns text
 language sql immutable
 as $make$
-select replace(replace($text$
+select replace(replace(replace(replace($text$
 create function {q}_write(
     ids bigint[], payloads bytea[], keys text[], kinds text[], headers jsonb[], created timestamptz[], expires timestamptz[]
 ) returns bigint[]
@@ -34,8 +34,12 @@ begin
         from unnest(positions, ids, payloads, keys, kinds, headers, created, expires)
             m (position, id, payload, key, kind, headers, created_at, expires_at);
     end if;
+    if pg_sequence_last_value('{a}') > extract(epoch from clock_timestamp()) * 1000000 then
+        perform pg_notify('fencepost', '{h}');
+    end if;
     return positions;
 end
 $body$
-$text$, '{q}', log), '{p}', partitions::text)
+$text$, '{q}', log), '{p}', partitions::text),
+    '{h}', fencepost._topic_hash(topic)::text), '{a}', fencepost._asleep(fencepost._topic_hash(topic))::text)
 $make$;

@@ -145,6 +145,9 @@ begin
     for name in select q.name from fencepost.queue q where maintain.queue is null or q.name = maintain.queue order by q.id loop
         steps := steps + fencepost._empty(fencepost._queue(name))::integer;
     end loop;
-    return steps + fencepost._turn_states()::integer;
+    if queue is null then
+        steps := steps + (fencepost._forget_leases() > 0)::integer + fencepost._turn_states()::integer;
+    end if;
+    return steps;
 end
 $$;

@@ -30,6 +30,9 @@ begin
         values (target.id, _heartbeat.member, _heartbeat.worker, own, moment + ttl)
         on conflict on constraint member_pkey do update set worker = excluded.worker, held = excluded.held, expires_at = excluded.expires_at
         returning m.xmax = 0 into is_new;
+    if is_new then
+        perform fencepost._wake(fencepost._slots_topic(queue, consumer));
+    end if;
     select count(*), min(m.held), target.slots into workers, fewest, slot_count
         from fencepost.member m where m.consumer_id = target.id and m.expires_at > moment;
 end
@@ -46,6 +49,9 @@ begin
     delete from fencepost.member m using fencepost.consumer c, fencepost.queue q
         where q.name = queue and c.queue_id = q.id and c.name = consumer and m.consumer_id = c.id and m.member = _leave.member;
     get diagnostics gone = row_count;
+    if gone > 0 then
+        perform fencepost._wake(fencepost._slots_topic(queue, consumer));
+    end if;
     return gone > 0;
 end
 $$;

@@ -14,13 +14,17 @@ begin
             format('cannot use `%s` as a number of partitions', coalesce(partitions::text, 'NULL')),
             jsonb_build_object('argument', 'partitions'), 'allowed are 1, 2, 4, 8, 16, 32, 64, 128 and 256');
     end if;
-    insert into fencepost.queue as q (name, partitions) values (queue, create_queue.partitions)
-        on conflict (name) do nothing returning id into made;
-    if made is not null then
-        perform fencepost._make_log(made, partitions);
-        return true;
-    end if;
     select q.partitions into present from fencepost.queue q where q.name = queue;
+    if present is null then
+        insert into fencepost.queue as q (name, partitions) values (queue, create_queue.partitions)
+            on conflict (name) do nothing returning id into made;
+        if made is not null then
+            perform fencepost._make_log(made, partitions, fencepost._messages_topic(queue));
+            return true;
+        end if;
+        -- RACE: somebody else has made it meanwhile.
+        select q.partitions into present from fencepost.queue q where q.name = queue;
+    end if;
     if present is distinct from partitions then
         perform fencepost._refuse('conflict',
             format('cannot create the queue `%s` with `%s` partitions: it has `%s`', queue, partitions, present),
@@ -57,7 +61,8 @@ begin
             jsonb_build_object('queue', queue, 'consumers', consumers),
             'drop its consumers and let its messages go first, or force it: both are then gone with it');
     end if;
-    perform fencepost._drop_consumer(c.id) from fencepost.consumer c where c.queue_id = q.id order by c.id;
+    perform fencepost._drop_consumer(c.id), fencepost._wake(fencepost._slots_topic(queue, c.name))
+        from fencepost.consumer c where c.queue_id = q.id order by c.id;
     perform fencepost._drop_log(q.id);
     delete from fencepost.queue where id = q.id;
     return true;
@@ -85,8 +90,12 @@ declare
     q fencepost.queue := fencepost._queue(queue);
     changed integer;
 begin
-    update fencepost.queue x set paused = _set_paused.paused where x.id = q.id and x.paused <> _set_paused.paused;
+    update fencepost.queue x set paused = _set_paused.paused, changes = x.changes + 1
+        where x.id = q.id and x.paused <> _set_paused.paused;
     get diagnostics changed = row_count;
+    if changed > 0 then
+        perform fencepost._wake(fencepost._messages_topic(queue));
+    end if;
     return changed > 0;
 end
 $$;
@@ -114,10 +123,12 @@ as $$
 declare
     q fencepost.queue := fencepost._queue(queue);
 begin
-    update fencepost.queue x set
-        retain_for = fencepost._time('retain_for', set_retention.retain_for, interval '0', interval '3650 days'),
-        retain_unread = fencepost._time('retain_unread', set_retention.retain_unread, interval '0', interval '3650 days'),
-        retain_unread_bytes = fencepost._within('retain_unread_bytes', set_retention.retain_unread_bytes, 0, 9223372036854775807)
-    where x.id = q.id;
+    retain_for := fencepost._time('retain_for', retain_for, interval '0', interval '3650 days');
+    retain_unread := fencepost._time('retain_unread', retain_unread, interval '0', interval '3650 days');
+    perform fencepost._within('retain_unread_bytes', retain_unread_bytes, 0, 9223372036854775807);
+    update fencepost.queue x set retain_for = set_retention.retain_for, retain_unread = set_retention.retain_unread,
+            retain_unread_bytes = set_retention.retain_unread_bytes
+        where x.id = q.id and (x.retain_for, x.retain_unread, x.retain_unread_bytes)
+            <> (set_retention.retain_for, set_retention.retain_unread, set_retention.retain_unread_bytes);
 end
 $$;

@@ -96,6 +96,7 @@ begin
             'ack the batch first, or abandon the slot to hand the batch to the next claimant at once');
     end if;
     update fencepost.slot x set worker = null, nonce = null where x.consumer_id = s.consumer_id and x.slot = s.slot;
+    perform fencepost._wake(fencepost._slots_topic(queue, consumer));
     return true;
 end
 $$;
@@ -149,26 +150,18 @@ begin
         values (s.consumer_id, s.slot, fencepost._clock(), next_epoch, s.worker, force_release_slot.reason);
     delete from fencepost.slot_forced f where f.consumer_id = s.consumer_id and f.id not in (
         select k.id from fencepost.slot_forced k where k.consumer_id = s.consumer_id order by k.id desc limit 100);
+    perform fencepost._wake(fencepost._slots_topic(queue, consumer));
     return next_epoch;
 end
 $$;
 
--- The backend that has a slot's row locked, if somebody has: found by trying, and by who waits for whom.
+-- The backend whose open transaction has a slot's row locked or changed, if there is one: the row names the transaction. Nothing is
+-- locked to find out. While several transactions share the lock the row names none of them.
 create or replace function fencepost._blocked_by(consumer_id integer, slot integer) returns integer
-language plpgsql volatile
+language sql volatile
 set search_path = pg_catalog, pg_temp
 as $$
-declare
-    locker xid;
-begin
-    if exists (select from fencepost.slot x where x.consumer_id = _blocked_by.consumer_id and x.slot = _blocked_by.slot for no key update skip locked) then
-        return null;
-    end if;
-    -- The row's xmax is who locked it; several lockers are a multixact, of which the first that still runs is named.
-    select x.xmax into locker from fencepost.slot x where x.consumer_id = _blocked_by.consumer_id and x.slot = _blocked_by.slot;
-    return coalesce(
-        (select l.pid from pg_locks l where l.locktype = 'transactionid' and l.transactionid = locker and l.granted limit 1),
-        (select l.pid from pg_locks l where l.locktype = 'relation' and l.relation = 'fencepost.slot'::regclass
-            and l.mode = 'RowShareLock' and l.pid <> pg_backend_pid() limit 1));
-end
+    select l.pid from fencepost.slot x join pg_locks l on l.locktype = 'transactionid' and l.transactionid = x.xmax and l.granted
+    where x.consumer_id = _blocked_by.consumer_id and x.slot = _blocked_by.slot and x.xmax <> '0' and l.pid <> pg_backend_pid()
+    limit 1
 $$;

@@ -5,7 +5,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if st.isolated is not null then
+    if (st.isolated).h is not null then
         return fencepost._pick_alone(target, st);
     end if;
     return fencepost._pick_batch(target, st, most);
@@ -24,7 +24,7 @@ begin
     st.deliveries := 1;
     st.crashes := 0;
     st.plain := plain;
-    st.alone := st.isolated is not null;
+    st.alone := (st.isolated).h is not null;
     return st;
 end
 $$;

@@ -69,7 +69,7 @@ begin
             end if;
         else
             exit when target.paused;
-            plain := st.isolated is null and not exists (select from fencepost.aside a where a.consumer_id = target.id);
+            plain := (st.isolated).h is null and not exists (select from fencepost.aside a where a.consumer_id = target.id);
             if plain then
                 work := st.cursor;
                 loop
@@ -81,7 +81,7 @@ begin
                 end loop;
                 exit when rows = '{}';
                 plain := not exists (select from unnest(rows) r where r.expires_at <= moment or r.id <= target.after_id);
-            elsif not locked and st.isolated is null then
+            elsif not locked and (st.isolated).h is null then
                 exit when not fencepost._has_work(target, st, moment);
             end if;
             if locked and not plain then

@@ -162,7 +162,7 @@ begin
             (select min(a.due_at) from fencepost.aside a where a.consumer_id = target.id and a.place = 'due'
                 and a.partition = any(fencepost._share(slot, target.slots, target.partitions))))
         into due;
-    return greatest(interval '0', due - fencepost._clock());
+    return case when due is not null then greatest(interval '0', due - fencepost._clock()) end;
 end
 $$;
 

@@ -1,0 +1,48 @@
+-- What the topics of queues and consumers are called, and how they stand for who sleeps on them.
+
+-- The topic of what is appended to a queue.
+create or replace function fencepost._messages_topic(queue text) returns text
+language sql immutable
+as $$ select 'messages/' || queue $$;
+
+-- The topic of a consumer's slots and members. The queue's length in bytes keeps the two names apart.
+create or replace function fencepost._slots_topic(queue text, consumer text) returns text
+language sql immutable
+as $$ select 'slots/' || octet_length(queue) || '/' || queue || '/' || consumer $$;
+
+-- The last position that was taken in a queue, with what else sleepers want to hear of. Never quiet: what was appended just before may
+-- be what the sleeper wants.
+create or replace function fencepost._messages_mark(queue text, out mark bigint, out quiet boolean)
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    q fencepost.queue;
+begin
+    quiet := false;
+    select * into q from fencepost.queue x where x.name = queue;
+    if q.id is not null then
+        mark := fencepost._appended(q.id) + q.changes * 1000000000000;
+    end if;
+end
+$$;
+
+-- The highest epoch whose slot is free, with the members; quiet while no slot is free. A consumer that is gone has a mark of its own.
+create or replace function fencepost._slots_mark(topic text, out mark bigint, out quiet boolean)
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    bytes integer := split_part(topic, '/', 2)::integer;
+    names bytea := convert_to(substr(topic, 8 + length(bytes::text)), 'UTF8');
+    found_id integer := (
+        select c.id from fencepost.queue q join fencepost.consumer c on c.queue_id = q.id
+        where q.name = convert_from(substr(names, 1, bytes), 'UTF8') and c.name = convert_from(substr(names, bytes + 2), 'UTF8'));
+    free bigint;
+begin
+    select max(coalesce(s.epoch, 0)) into free from fencepost.slot s where s.consumer_id = found_id and s.worker is null;
+    quiet := free is null;
+    mark := case when found_id is null then -1 else coalesce(free, 0) + coalesce((
+        select sum(hashtext(m.member)::bigint) from fencepost.member m where m.consumer_id = found_id), 0) end;
+end
+$$;
