@@ -63,7 +63,7 @@ impl PgServer {
             run(&admin, &format!("SELECT pg_advisory_unlock_shared({lock}), pg_advisory_lock({lock})")).await?;
             if !exists(&admin, &template).await? {
                 self.make_template(&admin, &template, install).await?;
-                drop_old_templates(&admin).await?;
+                drop_old_templates(&admin, TEMPLATES).await?;
             }
             run(&admin, &format!("SELECT pg_advisory_lock_shared({lock}), pg_advisory_unlock({lock})")).await?;
         }
@@ -154,10 +154,10 @@ async fn drop_left_over(admin: &Client) {
     }
 }
 
-/// Drops the templates that were made before the last few, but for those that somebody copies.
-async fn drop_old_templates(admin: &Client) -> Result {
+/// Drops the templates that were made before the last `kept`, but for those that somebody copies.
+async fn drop_old_templates(admin: &Client, kept: u32) -> Result {
     let names = "SELECT datname FROM pg_database WHERE datname ~ '^template_[0-9a-f]{16}$' ORDER BY oid DESC OFFSET ";
-    for row in rows(admin, &format!("{names}{TEMPLATES}")).await? {
+    for row in rows(admin, &format!("{names}{kept}")).await? {
         let name: String = row.get(0);
         let lock = lock_of(&name);
         if rows(admin, &format!("SELECT 1 WHERE pg_try_advisory_lock({lock})")).await?.is_empty() {
@@ -190,4 +190,29 @@ async fn rows(admin: &Client, query: &str) -> Result<Vec<Row>> {
 async fn run(admin: &Client, statement: &str) -> Result {
     let done = admin.batch_execute(statement).await;
     done.map_err(|error| Unavailable::failed(format_args!("`{statement}`"), explain(&error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+    use crate::{DEFAULT_MAJOR, skip_or_fail};
+
+    #[tokio::test]
+    async fn old_templates_are_dropped_unless_somebody_copies_them() {
+        let Some(server) = skip_or_fail(PgServer::private_with(DEFAULT_MAJOR, &[("fsync", "off")]).await) else {
+            return;
+        };
+        for schema in ["one", "two", "three"] {
+            server.database_from(schema, async |_| Ok::<_, Infallible>(())).await.unwrap();
+        }
+        let (admin, copier) = (server.connect("postgres").await.unwrap(), server.connect("postgres").await.unwrap());
+        let names = "SELECT datname FROM pg_database WHERE starts_with(datname, 'template_') ORDER BY oid";
+        let made: Vec<String> = rows(&admin, names).await.unwrap().iter().map(|row| row.get(0)).collect();
+        run(&copier, &format!("SELECT pg_advisory_lock_shared({})", lock_of(&made[0]))).await.unwrap();
+        drop_old_templates(&admin, 1).await.unwrap();
+        let left: Vec<String> = rows(&admin, names).await.unwrap().iter().map(|row| row.get(0)).collect();
+        assert_eq!(left, [made[0].as_str(), made[2].as_str()]);
+    }
 }

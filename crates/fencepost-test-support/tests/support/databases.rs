@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use fencepost_test_support::{DEFAULT_MAJOR, PgServer, TestDatabase, skip_or_fail};
+use fencepost_test_support::{PgServer, TestDatabase, skip_or_fail};
 use tokio_postgres::NoTls;
 use tokio_postgres::error::SqlState;
 
@@ -88,14 +88,4 @@ async fn a_template_that_failed_is_installed_again() {
     let failed = server.database_from(&key, async |_| Err("the installation is bad")).await;
     assert!(failed.unwrap_err().to_string().ends_with("the installation is bad"));
     server.database_from(&key, async |_| Ok::<_, Infallible>(())).await.unwrap();
-}
-
-#[tokio::test]
-async fn a_server_keeps_the_last_templates() {
-    let Some(server) = skip_or_fail(PgServer::private_with(DEFAULT_MAJOR, &[("fsync", "off")]).await) else { return };
-    for schema in 0..18 {
-        server.database_from(&format!("schema {schema}"), async |_| Ok::<_, Infallible>(())).await.unwrap();
-    }
-    let count = "SELECT count(*) FROM pg_database WHERE starts_with(datname, 'template_')";
-    assert_eq!(one(&server.database().await.unwrap(), count).await, 16);
 }
