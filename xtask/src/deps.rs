@@ -14,7 +14,7 @@ struct Rule {
     why: &'static str,
 }
 
-const RULES: [Rule; 11] = [
+const RULES: [Rule; 12] = [
     Rule {
         package: "fencepost-core",
         uses: &[],
@@ -44,6 +44,12 @@ const RULES: [Rule; 11] = [
         uses: &["fencepost-core"],
         tests_with: &["fencepost-conformance", "fencepost-mem"],
         why: "an engine knows the contract and no other engine; only its tests know the suite and the model",
+    },
+    Rule {
+        package: "fencepost-postgres",
+        uses: &["fencepost-core"],
+        tests_with: &["fencepost-conformance", "fencepost-mem", "fencepost-test-support"],
+        why: "an engine knows the contract and no other engine; only its tests know the suite, the model and servers",
     },
     Rule {
         package: "fencepost-runtime",

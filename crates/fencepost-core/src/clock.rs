@@ -273,25 +273,45 @@ impl Clock for HostClock {
 /// clock.advance(Duration::from_secs(30));
 /// assert_eq!(clock.boot().since(before), Duration::from_secs(30));
 /// ```
-#[derive(Debug)]
-pub struct ManualClock(Mutex<(Timestamp, BootInstant)>);
+pub struct ManualClock {
+    now: Mutex<(Timestamp, BootInstant)>,
+    observer: Box<dyn Fn(Timestamp, BootInstant) + Send + Sync>,
+}
 
 impl ManualClock {
     /// A clock that shows `wall`.
     pub fn new(wall: Timestamp) -> Self {
-        Self(Mutex::new((wall, BootInstant::from_boot(Duration::from_secs(1)))))
+        Self { now: Mutex::new((wall, BootInstant::from_boot(Duration::from_secs(1)))), observer: Box::new(|_, _| {}) }
+    }
+
+    /// Has `observer` hear of every change, with what both clocks show from now on: it carries them to a clock that lives elsewhere,
+    /// such as a server's. Whoever moves this clock goes on once the observer has returned.
+    pub fn observed(mut self, observer: impl Fn(Timestamp, BootInstant) + Send + Sync + 'static) -> Self {
+        self.observer = Box::new(observer);
+        self
     }
 
     /// Lets time pass on both clocks.
     pub fn advance(&self, duration: Duration) {
-        let mut now = self.0.lock().expect("no panic while the clock is held");
-        *now = (now.0 + duration, now.1 + duration);
+        self.change(|(wall, boot)| (wall + duration, boot + duration));
     }
 
     /// Steps the wall clock alone, forward or back, as an administrator or a time daemon would.
     pub fn step_wall(&self, micros: i64) {
-        let mut now = self.0.lock().expect("no panic while the clock is held");
-        now.0 = Timestamp(now.0.0.saturating_add(micros));
+        self.change(|(wall, boot)| (Timestamp(wall.0.saturating_add(micros)), boot));
+    }
+
+    fn change(&self, to: impl FnOnce((Timestamp, BootInstant)) -> (Timestamp, BootInstant)) {
+        let mut now = self.now.lock().expect("no panic while the clock is held");
+        *now = to(*now);
+        // ORDER: under the lock, so that the observer hears of changes in their order.
+        (self.observer)(now.0, now.1);
+    }
+}
+
+impl fmt::Debug for ManualClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ManualClock").field("now", &self.now).finish_non_exhaustive()
     }
 }
 
@@ -304,11 +324,11 @@ impl Default for ManualClock {
 
 impl Clock for ManualClock {
     fn wall(&self) -> Timestamp {
-        self.0.lock().expect("no panic while the clock is held").0
+        self.now.lock().expect("no panic while the clock is held").0
     }
 
     fn boot(&self) -> BootInstant {
-        self.0.lock().expect("no panic while the clock is held").1
+        self.now.lock().expect("no panic while the clock is held").1
     }
 
     fn boot_id(&self) -> u64 {
@@ -357,6 +377,17 @@ mod tests {
             Deadline::of_request(sent, Ttl::new(Duration::from_secs(3)).unwrap(), Duration::from_millis(500));
         assert_eq!(deadline.left(sent + Duration::from_secs(1)), Duration::from_millis(1500));
         assert_eq!(deadline.left(sent + Duration::from_secs(9)), Duration::ZERO);
+    }
+
+    #[test]
+    fn an_observer_hears_of_every_change_before_it_returns() {
+        let seen = std::sync::Arc::new(Mutex::new(Vec::new()));
+        let heard = seen.clone();
+        let clock = ManualClock::new(Timestamp(5)).observed(move |wall, boot| heard.lock().unwrap().push((wall, boot)));
+        clock.advance(Duration::from_secs(1));
+        clock.step_wall(-2);
+        let boot = BootInstant::from_boot(Duration::from_secs(2));
+        assert_eq!(*seen.lock().unwrap(), [(Timestamp(1_000_005), boot), (Timestamp(1_000_003), boot)]);
     }
 
     #[test]

@@ -1,0 +1,62 @@
+-- Loaded before the functions beside it, which take its row as a type.
+-- How every lease stands: its identity with the newest grant and what that was extended to. One row a lease that was ever granted.
+-- Locks: none. Read it in a later statement than the one that locked the identity's row.
+create or replace view fencepost._lease_state as
+    select
+        l.id,
+        l.name,
+        g.term,
+        g.epoch,
+        g.generation,
+        g.holder,
+        g.nonce,
+        case when r.epoch = g.epoch then r.ttl else g.ttl end as ttl,
+        g.since,
+        case when r.epoch = g.epoch then r.expires_at else g.expires_at end as expires_at
+    from fencepost.lease l
+    cross join lateral (
+        select * from fencepost.lease_grant where lease_id = l.id order by term desc limit 1
+    ) g
+    left join lateral (
+        select * from fencepost.lease_renewal where lease_id = l.id order by version desc limit 1
+    ) r on true;
+
+-- How leases stand, for people.
+create or replace view fencepost.lease_status as
+    select
+        name,
+        case
+            when holder is null then 'free'
+            when fencepost._clock() < expires_at then 'held'
+            else 'expired'
+        end as state,
+        holder,
+        epoch,
+        since,
+        expires_at
+    from fencepost._lease_state
+    order by name;
+
+-- One lease, or all of them by name, with what clients need beside the view.
+create or replace function fencepost._lease_states(of text default null)
+returns table (name text, epoch bigint, holder text, nonce text, ttl_micros bigint, since timestamptz, expires_at timestamptz)
+language sql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+    select l.name, l.epoch, l.holder, l.nonce, (extract(epoch from l.ttl) * 1000000)::bigint, l.since, l.expires_at
+    from fencepost._lease_state l
+    where l.name = of or of is null
+    order by l.name
+$$;
+
+-- What operators did to a lease, oldest first.
+create or replace function fencepost._lease_history(of text)
+returns table (at timestamptz, epoch bigint, from_holder text, reason text)
+language sql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+    select f.at, f.epoch, f.from_holder, f.reason
+    from fencepost.lease_forced f join fencepost.lease l on l.id = f.lease_id
+    where l.name = of
+    order by f.id
+$$;

@@ -1,0 +1,34 @@
+//! The PostgreSQL engine of fencepost: many hosts, one database.
+//!
+//! Every transition is a function of the schema `fencepost`, written in `sql/functions`; this crate installs them, calls them and
+//! says what their answers mean. Nothing here decides what a call means, and no client's clock decides anything.
+//!
+//! A call is one statement in a transaction of its own, so it works behind a pooler in transaction mode. Nothing is kept in a
+//! session.
+
+mod batch;
+mod connection;
+mod consumer;
+mod dead;
+mod deliver;
+mod error;
+mod lease;
+mod member;
+mod options;
+mod queue;
+mod reader;
+mod schema;
+mod slot;
+mod source;
+mod store;
+mod time;
+mod tls;
+mod transaction;
+mod url;
+mod wake;
+
+pub use error::driver_error;
+pub use options::PostgresOptions;
+pub use store::PostgresStore;
+pub use tokio_postgres;
+pub use transaction::TransactionCalls;

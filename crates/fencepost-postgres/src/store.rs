@@ -1,0 +1,173 @@
+//! An open store: its connections, its sleepers, and how a call is made.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use fencepost_core::{Error, Kind, Result, Store, StoreInfo, Timestamp, WakeHub};
+use tokio::runtime::Handle;
+use tokio_postgres::Row;
+use tokio_postgres::types::FromSql;
+
+use crate::connection::{Connections, Parameter};
+use crate::deliver::{GiveBack, deliver};
+use crate::error::{Effect, driver_error};
+use crate::options::PostgresOptions;
+use crate::schema;
+use crate::source::{Source, VERSION};
+use crate::time::At;
+
+const NOW: &str = "select fencepost._clock()";
+
+/// An open store in a PostgreSQL database. Clones share its connections; open a database once per process and clone the handle.
+///
+/// It belongs to the tokio runtime that it was opened in.
+#[derive(Clone)]
+pub struct PostgresStore(Arc<Inner>);
+
+struct Inner {
+    connections: Connections,
+    hub: WakeHub,
+    runtime: Handle,
+    info: StoreInfo,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Sleepers may outlive the store; nobody would wake them any more.
+        self.hub.close();
+    }
+}
+
+impl PostgresStore {
+    /// Opens the store in the database at `url`: `postgres://USER:PASSWORD@HOST:PORT/DATABASE`.
+    ///
+    /// Several hosts, separated by commas, are tried in turn until one takes writes. `sslmode` is `disable`, `prefer` (the default:
+    /// encrypted where the server has it, whoever that is) or `require` (encrypted, and the server's certificate is checked against
+    /// its name and the known authorities, or those in the file that `sslrootcert` names).
+    ///
+    /// # Errors
+    /// `invalid_input` for a URL that cannot be read; `not_found` (code `no_store`) when no schema is installed and
+    /// [`PostgresOptions::create`] is off; `schema` when it is of a newer version, of an older one and not to be upgraded, or not
+    /// fencepost's; `unsupported` on a server older than PostgreSQL 14; `unavailable`, with a narrower code: `unreachable`,
+    /// `access_denied`, `no_database`, `read_only`, `untrusted_server`, `too_many_connections`.
+    pub async fn open(url: &str, options: PostgresOptions) -> Result<Self> {
+        Self::connect(url, &options).await.map_err(|error| error.during("open"))
+    }
+
+    async fn connect(url: &str, options: &PostgresOptions) -> Result<Self> {
+        let runtime = Handle::try_current().map_err(|cause| {
+            Error::new(Kind::Unsupported, "cannot open the store outside of a tokio runtime").caused_by(cause)
+        })?;
+        let connections = Connections::new(url, options)?;
+        let source = options.sql_folder.as_deref().map_or_else(|| Ok(Source::carried()), Source::folder)?;
+        let engine_version = schema::prepare(&connections, &source, options.create).await?;
+        let info = StoreInfo {
+            engine: "postgres",
+            location: connections.location().to_owned(),
+            schema_version: VERSION,
+            engine_version,
+        };
+        Ok(Self(Arc::new(Inner { connections, hub: WakeHub::default(), runtime, info })))
+    }
+
+    /// What the store says of itself.
+    pub fn info(&self) -> StoreInfo {
+        self.0.info.clone()
+    }
+
+    /// The instant by the engine's clock, which is the server's.
+    ///
+    /// # Errors
+    /// `unavailable`.
+    pub async fn now(&self) -> Result<Timestamp> {
+        let rows = self.read("now", NOW, &[]).await?;
+        Ok(column::<At>(one(&rows)?, 0)?.0)
+    }
+
+    /// Closes the store: calls that were begun are finished, later ones answer `unavailable` with code `store_closed`, and sleepers
+    /// hear that it is closed.
+    pub async fn close(&self) {
+        self.0.connections.close();
+        self.0.hub.close();
+    }
+
+    pub(crate) fn hub(&self) -> &WakeHub {
+        &self.0.hub
+    }
+
+    /// Makes a call that changes nothing: when its answer is lost it is `unavailable`.
+    pub(crate) async fn read(
+        &self,
+        operation: &'static str,
+        sql: &'static str,
+        values: &[Parameter<'_>],
+    ) -> Result<Vec<Row>> {
+        self.0.connections.run(Effect::Read, sql, values).await.map_err(|error| error.during(operation))
+    }
+
+    /// Makes a call that may change something: when its answer is lost it is `unknown_outcome`.
+    pub(crate) async fn write(
+        &self,
+        operation: &'static str,
+        sql: &'static str,
+        values: &[Parameter<'_>],
+    ) -> Result<Vec<Row>> {
+        self.0.connections.run(Effect::Write, sql, values).await.map_err(|error| error.during(operation))
+    }
+
+    /// Makes several calls in one transaction, in order; none happens or all.
+    pub(crate) async fn write_all(
+        &self,
+        operation: &'static str,
+        calls: &[(&'static str, &[Parameter<'_>])],
+    ) -> Result<Vec<Vec<Row>>> {
+        match calls {
+            [] => Ok(Vec::new()),
+            [(sql, values)] => Ok(vec![self.write(operation, sql, values).await?]),
+            _ => self.0.connections.run_all(calls).await.map_err(|error| error.during(operation)),
+        }
+    }
+
+    /// Makes a call that grants something, to its end even when the caller goes away; a grant that nobody heard of is given back.
+    pub(crate) async fn granting<T: Send + 'static>(
+        &self,
+        call: impl Future<Output = Result<(T, Option<GiveBack>)>> + Send + 'static,
+    ) -> Result<T> {
+        deliver(&self.0.runtime, call).await
+    }
+}
+
+/// The one row of an answer.
+pub(crate) fn one(rows: &[Row]) -> Result<&Row> {
+    match rows {
+        [row] => Ok(row),
+        _ => Err(Error::new(Kind::Internal, format!("the server answered {} rows instead of one", rows.len()))),
+    }
+}
+
+/// A column of a row.
+pub(crate) fn column<'r, T: FromSql<'r>>(row: &'r Row, index: usize) -> Result<T> {
+    row.try_get(index).map_err(driver_error)
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    fn info(&self) -> StoreInfo {
+        self.info()
+    }
+
+    async fn now(&self) -> Result<Timestamp> {
+        self.now().await
+    }
+
+    async fn close(&self) {
+        self.close().await;
+    }
+}
+
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresStore").field("location", &self.0.info.location).finish_non_exhaustive()
+    }
+}

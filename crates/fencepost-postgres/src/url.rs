@@ -1,0 +1,176 @@
+//! From a URL to what the driver connects with. Nothing of a URL is ever shown but user, hosts and database.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use fencepost_core::{Error, Result};
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
+
+use crate::options::PostgresOptions;
+
+const FORM: &str = "the form is postgres://USER:PASSWORD@HOST:PORT/DATABASE, with percent signs for special characters in the \
+    password; after a `?` may stand sslmode=disable, prefer or require, sslrootcert=FILE, and what the driver knows";
+
+/// A URL that was understood.
+#[derive(Clone)]
+pub(crate) struct Target {
+    pub(crate) config: Config,
+    /// How the server's certificate is judged.
+    pub(crate) trust: Trust,
+    /// Where it is, without secrets.
+    pub(crate) location: String,
+}
+
+/// How the server's certificate is judged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// There is no encryption.
+    Plain,
+    /// It is not: encryption is used where the server has it, and whoever stands in between could turn it off anyway.
+    Anybody,
+    /// By the authorities that everybody knows.
+    Known,
+    /// By those in the file.
+    File(PathBuf),
+}
+
+impl Target {
+    pub(crate) fn parse(url: &str, options: &PostgresOptions) -> Result<Self> {
+        // SECURITY: neither the URL nor the driver's complaint is shown: both may hold parts of a password.
+        let refuse = |why: &str| {
+            Error::invalid(format!("cannot use the url of the store: {why}"), FORM).with("argument", "store")
+        };
+        if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
+            return Err(refuse("it does not begin with `postgres://`"));
+        }
+        let (base, query) = url.split_once('?').unwrap_or((url, ""));
+        let (mut kept, mut mode, mut root, mut names_session) = (Vec::new(), None, None, false);
+        for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
+            match parameter.split_once('=') {
+                Some(("sslmode", value)) => mode = Some(value.to_owned()),
+                Some(("sslrootcert", value)) => {
+                    root = Some(decode(value).ok_or_else(|| refuse("`sslrootcert` cannot be read"))?)
+                }
+                Some((name, _)) => {
+                    names_session |= name == "target_session_attrs";
+                    kept.push(parameter);
+                }
+                None => return Err(refuse("a parameter has no value")),
+            }
+        }
+        let plain = format!("{base}?{}", kept.join("&"));
+        let mut config: Config = plain.trim_end_matches('?').parse().map_err(|_| refuse("it cannot be read"))?;
+        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+            return Err(refuse("it names no host"));
+        }
+        if !names_session {
+            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        }
+        if config.get_application_name().is_none() {
+            config.application_name("fencepost");
+        }
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(options.connect_timeout);
+        }
+        let (mode, trust) = match (mode.as_deref(), root) {
+            (Some("disable"), _) => (SslMode::Disable, Trust::Plain),
+            (None | Some("prefer"), None) => (SslMode::Prefer, Trust::Anybody),
+            (None | Some("prefer"), Some(root)) => (SslMode::Prefer, Trust::File(root.into())),
+            (Some("require" | "verify-ca" | "verify-full"), None) => (SslMode::Require, Trust::Known),
+            (Some("require" | "verify-ca" | "verify-full"), Some(root)) => (SslMode::Require, Trust::File(root.into())),
+            _ => return Err(refuse("its sslmode is none of disable, prefer and require")),
+        };
+        config.ssl_mode(mode);
+        let location = location(&config);
+        Ok(Self { config, trust, location })
+    }
+}
+
+fn location(config: &Config) -> String {
+    let mut shown = String::from("postgres://");
+    if let Some(user) = config.get_user() {
+        let _ = write!(shown, "{user}@");
+    }
+    let ports = config.get_ports();
+    for (index, host) in config.get_hosts().iter().enumerate() {
+        let separator = if index == 0 { "" } else { "," };
+        let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
+        let _ = match host {
+            Host::Tcp(name) => write!(shown, "{separator}{name}:{port}"),
+            #[cfg(unix)]
+            Host::Unix(folder) => write!(shown, "{separator}{}:{port}", folder.display()),
+        };
+    }
+    if config.get_hosts().is_empty() {
+        let addresses: Vec<String> = config.get_hostaddrs().iter().map(ToString::to_string).collect();
+        shown.push_str(&addresses.join(","));
+    }
+    let _ = write!(shown, "/{}", config.get_dbname().or(config.get_user()).unwrap_or_default());
+    // A name may hold control characters, which must not reach a terminal.
+    shown.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// Undoes percent signs.
+fn decode(text: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        rest = match (first, tail) {
+            (b'%', [high, low, tail @ ..]) => {
+                let digit = |byte: u8| char::from(byte).to_digit(16);
+                bytes.push(u8::try_from(digit(*high)? * 16 + digit(*low)?).ok()?);
+                tail
+            }
+            (b'%', _) => return None,
+            _ => {
+                bytes.push(*first);
+                tail
+            }
+        };
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use fencepost_core::Kind;
+
+    use super::*;
+
+    fn parse(url: &str) -> Result<Target> {
+        Target::parse(url, &PostgresOptions::default())
+    }
+
+    #[test]
+    fn the_location_has_no_secrets() {
+        let target = parse("postgres://app:s3cr%40t@db1:5433,db2:5434/shop?sslmode=require").unwrap();
+        assert_eq!(target.location, "postgres://app@db1:5433,db2:5434/shop");
+        assert_eq!(target.trust, Trust::Known);
+        assert_eq!(target.config.get_target_session_attrs(), TargetSessionAttrs::ReadWrite);
+    }
+
+    #[test]
+    fn a_url_that_is_not_understood_is_refused_without_showing_it() {
+        for url in [
+            "mysql://u:hidden@h/d",
+            "postgres://u:hid?den@h/d",
+            "postgres://u:hidden@h:port/d",
+            "postgres:///d?sslmode=hidden",
+        ] {
+            let Err(error) = parse(url) else { panic!("{url} was taken") };
+            assert_eq!(error.kind(), Kind::InvalidInput, "{url}");
+            let shown = format!("{error:?}");
+            assert!(!shown.contains("hid") && !shown.contains("den@"), "{shown}");
+        }
+    }
+
+    #[test]
+    fn modes_of_encryption_say_who_is_trusted() {
+        let trust = |query: &str| parse(&format!("postgres://u@h/d{query}")).unwrap().trust;
+        assert_eq!(trust(""), Trust::Anybody);
+        assert_eq!(trust("?sslmode=disable"), Trust::Plain);
+        assert_eq!(trust("?sslmode=verify-full"), Trust::Known);
+        assert_eq!(trust("?sslrootcert=/a%20b.pem&connect_timeout=3"), Trust::File("/a b.pem".into()));
+    }
+}

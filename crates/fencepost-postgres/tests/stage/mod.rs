@@ -1,0 +1,93 @@
+//! The stage of tests on a real server: a database with the schema, its clock, and handles on it.
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+mod clock;
+
+use std::env;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fencepost_core::{ManualClock, Ttl};
+use fencepost_postgres::{PostgresOptions, PostgresStore};
+use fencepost_test_support::{PgServer, TestDatabase, skip_or_fail};
+use tokio_postgres::Client;
+
+/// Names a folder whose SQL is installed in place of the crate's own, to see that tests notice when a guard is taken out of it.
+const SQL_DIR: &str = "FENCEPOST_SQL_DIR";
+
+/// A database with the schema and a handle on it. The clock stands still.
+pub struct Stage {
+    pub store: PostgresStore,
+    pub clock: Arc<ManualClock>,
+    pub database: TestDatabase,
+}
+
+impl Stage {
+    /// A fresh stage, or nothing where no server is installed.
+    pub async fn new() -> Option<Self> {
+        let database = installed(true).await?;
+        let store = PostgresStore::open(&database.url(), options()).await.unwrap();
+        Some(Self { store, clock: clock::follow(&database), database })
+    }
+
+    /// A further handle, as independent of the first as another process.
+    pub async fn another(&self) -> PostgresStore {
+        PostgresStore::open(&self.database.url(), options()).await.unwrap()
+    }
+
+    /// A connection of somebody who uses SQL.
+    pub async fn client(&self) -> Client {
+        self.database.connect().await.unwrap()
+    }
+
+    pub fn pass(&self, seconds: u64) {
+        self.clock.advance(Duration::from_secs(seconds));
+    }
+}
+
+/// How tests open their stores.
+pub fn options() -> PostgresOptions {
+    match env::var_os(SQL_DIR) {
+        Some(folder) => PostgresOptions::default().sql_folder(folder),
+        None => PostgresOptions::default(),
+    }
+}
+
+/// A database with the schema: its clock stands still, or is the server's own.
+pub async fn installed(stands_still: bool) -> Option<TestDatabase> {
+    let server = skip_or_fail(PgServer::shared().await)?;
+    let folder = env::var_os(SQL_DIR).unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("sql").into());
+    let key = format!("fencepost-postgres, {stands_still}, {}", contents(Path::new(&folder)));
+    let install = async |url: String| {
+        let store = PostgresStore::open(&url, options().create(true)).await?;
+        store.close().await;
+        if stands_still {
+            let (client, connection) =
+                tokio_postgres::connect(&url, tokio_postgres::NoTls).await.map_err(fencepost_postgres::driver_error)?;
+            tokio::spawn(connection);
+            client.batch_execute(clock::STAND_STILL).await.map_err(fencepost_postgres::driver_error)?;
+        }
+        Ok::<_, fencepost_core::Error>(())
+    };
+    Some(server.database_from(&key, install).await.unwrap())
+}
+
+/// An empty database.
+pub async fn empty() -> Option<TestDatabase> {
+    let server = skip_or_fail(PgServer::shared().await)?;
+    Some(server.database().await.unwrap())
+}
+
+/// All files below a folder.
+fn contents(folder: &Path) -> String {
+    let mut entries: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    entries.sort();
+    let read =
+        |path: &std::path::PathBuf| if path.is_dir() { contents(path) } else { std::fs::read_to_string(path).unwrap() };
+    entries.iter().map(read).collect()
+}
+
+pub fn ttl(seconds: u64) -> Ttl {
+    Ttl::new(Duration::from_secs(seconds)).unwrap()
+}
