@@ -20,7 +20,7 @@ const TEMPLATE: &str = "template_";
 const TEMPLATES: u32 = 16;
 
 /// How long dropping a database may take before it is left to the next process.
-const DROPPED_WITHIN: Duration = Duration::from_secs(20);
+const DROPPED_WITHIN: Duration = Duration::from_secs(10);
 
 /// A database that nobody else uses. It is dropped with this value, whoever is still connected.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl PgServer {
     /// # Errors
     /// `Failed` when the server makes none.
     pub async fn database(&self) -> Result<TestDatabase> {
-        let admin = self.connect("postgres").await?;
+        let admin = self.admin().await?;
         drop_left_over(&admin).await;
         self.copy(&admin, "template1").await
     }
@@ -55,7 +55,7 @@ impl PgServer {
         key.hash(&mut hasher);
         let template = format!("{TEMPLATE}{:016x}", hasher.finish());
         let lock = lock_of(&template);
-        let admin = self.connect("postgres").await?;
+        let admin = self.admin().await?;
         drop_left_over(&admin).await;
         // Locks are this connection's, so that they are free when this process is killed.
         run(&admin, &format!("SELECT pg_advisory_lock_shared({lock})")).await?;
@@ -88,6 +88,13 @@ impl PgServer {
             format!("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '{}'", half.name);
         run(admin, &others).await?;
         run(admin, &format!("ALTER DATABASE {} RENAME TO {template}", half.name)).await
+    }
+
+    /// A connection for the databases themselves. It waits for no standby, which may be gone.
+    async fn admin(&self) -> Result<Client> {
+        let admin = self.connect("postgres").await?;
+        run(&admin, "SET synchronous_commit = local").await?;
+        Ok(admin)
     }
 
     async fn copy(&self, admin: &Client, template: &str) -> Result<TestDatabase> {
@@ -127,7 +134,7 @@ impl Drop for TestDatabase {
     fn drop(&mut self) {
         let (server, name) = (self.server.clone(), self.name.clone());
         let dropped = async move {
-            let admin = server.connect("postgres").await?;
+            let admin = server.admin().await?;
             drop_database(&admin, &name).await
         };
         // On a thread of its own: this one may be busy with the tasks of a runtime.
