@@ -1,8 +1,6 @@
 //! Messages as the functions hand them out: rows of the type `fencepost.handed`.
 
-use fencepost_core::{
-    Batch, BatchId, Error, Headers, Key, Message, MessageId, MessageKind, Position, Result,
-};
+use fencepost_core::{Batch, BatchId, Error, Headers, Key, Message, MessageId, MessageKind, Position, Result};
 use tokio_postgres::Row;
 
 use crate::error::damaged;

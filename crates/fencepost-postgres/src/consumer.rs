@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use fencepost_core::{
-    ConsumerPath, ConsumerStatus, Consumers, CreateConsumer, Created, Dropped, FailurePolicy, QueueName,
-    Result, SlotCount, Start, Topic,
+    ConsumerPath, ConsumerStatus, Consumers, CreateConsumer, Created, Dropped, FailurePolicy, QueueName, Result,
+    SlotCount, Start, Topic,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;

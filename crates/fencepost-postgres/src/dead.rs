@@ -15,7 +15,8 @@ use crate::slot::count;
 use crate::store::{PostgresStore, column};
 use crate::time::At;
 
-const LIST: &str = "select position, id, key, kind, payload, headers::text, created_at, attempts, cause, reason, died_at
+const LIST: &str =
+    "select position, id, key, kind, payload, headers::text, created_at, attempts, cause, reason, died_at
     from fencepost._dead_letters($1, $2, $3, $4)";
 const COUNTS: &str = "select queue, consumer, dead from fencepost._dead_counts($1)";
 const REPLAY: &str = "select fencepost.dead_replay($1, $2, $3)";
@@ -71,8 +72,7 @@ impl PostgresStore {
     ) -> Result<u64> {
         let (queue, consumer) = (path.queue.as_str(), path.consumer.as_str());
         let ids: Option<Vec<i64>> = ids.map(|ids| ids.iter().map(|id| id.get()).collect());
-        let values: [_; 3] =
-            [(&queue as _, Type::TEXT), (&consumer as _, Type::TEXT), (&ids as _, Type::INT8_ARRAY)];
+        let values: [_; 3] = [(&queue as _, Type::TEXT), (&consumer as _, Type::TEXT), (&ids as _, Type::INT8_ARRAY)];
         count(&self.write(operation, sql, &values).await?).map(u64::from)
     }
 }

@@ -63,7 +63,11 @@ impl Members for PostgresStore {
         let rows = self.read("members", MEMBERS, &values).await?;
         let decode = |row| {
             let worker = WorkerName::new(column::<String>(row, 0)?).map_err(|cause| damaged("member", cause))?;
-            Ok(MemberStatus { worker, held: column::<i32>(row, 1)?.unsigned_abs(), expires_at: column::<At>(row, 2)?.0 })
+            Ok(MemberStatus {
+                worker,
+                held: column::<i32>(row, 1)?.unsigned_abs(),
+                expires_at: column::<At>(row, 2)?.0,
+            })
         };
         rows.iter().map(decode).collect()
     }

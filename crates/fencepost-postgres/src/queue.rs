@@ -23,7 +23,8 @@ pub(crate) const SEND_ONCE: &str =
     "select * from fencepost._send_one_once($1, $2, $3, $4, $5, $6, $7 * interval '1 microsecond', $8, $9, $10, $11)";
 const PAUSE: &str = "select fencepost.pause_queue($1)";
 const RESUME: &str = "select fencepost.resume_queue($1)";
-const RETAIN: &str = "select fencepost.set_retention($1, $2 * interval '1 microsecond', $3 * interval '1 microsecond', $4)";
+const RETAIN: &str =
+    "select fencepost.set_retention($1, $2 * interval '1 microsecond', $3 * interval '1 microsecond', $4)";
 const STATUS: &str = "select queue, partitions, consumers, paused, (extract(epoch from retain_for) * 1000000)::bigint,
     (extract(epoch from retain_unread) * 1000000)::bigint, retain_unread_bytes, delayed, stored, oldest_at
     from fencepost._queue_status()";
@@ -67,7 +68,8 @@ impl Queues for PostgresStore {
     async fn send_batch(&self, queue: &QueueName, messages: Vec<NewMessage>) -> Result<Vec<MessageId>> {
         let parts: Vec<Columns<'_>> = round_trips(&messages).into_iter().map(|part| Columns::of(queue, part)).collect();
         let values: Vec<_> = parts.iter().map(Columns::values).collect();
-        let calls: Vec<(&'static str, &[Parameter<'_>])> = values.iter().map(|values| (SEND_MANY, &values[..])).collect();
+        let calls: Vec<(&'static str, &[Parameter<'_>])> =
+            values.iter().map(|values| (SEND_MANY, &values[..])).collect();
         let mut ids = Vec::with_capacity(messages.len());
         for rows in self.write_all("send_batch", &calls).await? {
             ids.extend(identities(one(&rows)?)?);

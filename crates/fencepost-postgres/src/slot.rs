@@ -26,7 +26,8 @@ const CLAIM: &str = "select slot, epoch, expires_at, origin, lost_by, (open).bat
     from fencepost._claim($1, $2, $3, $4 * interval '1 microsecond', $5, $6)";
 const RECEIVE: &str = "select acked, batch_id, batch_deliveries, crashes, position, id, key, kind, payload, headers::text, attempt, deliveries,
     created_at from fencepost._receive($1, $2, $3, $4, $5) order by position";
-const ACK_RECEIVE: &str = "select acked, batch_id, batch_deliveries, crashes, position, id, key, kind, payload, headers::text, attempt,
+const ACK_RECEIVE: &str =
+    "select acked, batch_id, batch_deliveries, crashes, position, id, key, kind, payload, headers::text, attempt,
     deliveries, created_at from fencepost._receive($1, $2, $3, $4, $5, $6) order by position";
 pub(crate) const ACK: &str = "select fencepost.ack($1, $2, $3, $4, $5)";
 const ACK_THROUGH: &str = "select fencepost.ack_through($1, $2, $3, $4, $5, $6)";

@@ -2,13 +2,14 @@
 
 use async_trait::async_trait;
 use fencepost_core::{
-    BatchId, Error, IdempotencyKey, Kind, LeaseToken, MessageId, NewMessage, OnceTtl, QueueName, Release, Result, SentOnce, SlotToken,
+    BatchId, Error, IdempotencyKey, Kind, LeaseToken, MessageId, NewMessage, OnceTtl, QueueName, Release, Result,
+    SentOnce, SlotToken,
 };
-use tokio_postgres::{Row, Transaction};
 use tokio_postgres::types::Type;
+use tokio_postgres::{Row, Transaction};
 
-use crate::error::{Effect, call_error, driver_error};
 use crate::connection::Parameter;
+use crate::error::{Effect, call_error, driver_error};
 use crate::lease::GUARD;
 use crate::queue::{Columns, Once, SEND_MANY, SEND_ONCE, identities, sent_once};
 use crate::slot::{self, ACK, Presented, RELEASE, count};

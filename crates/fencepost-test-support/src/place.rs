@@ -16,8 +16,8 @@ const FOLDER: &str = "FENCEPOST_PG_FOLDER";
 /// The file by which a build folder is known.
 const BUILD_FOLDER_MARK: &str = "CACHEDIR.TAG";
 
-/// The longest path to a socket that every system takes, less what is put behind the folder of all data.
-const LONGEST: usize = 103 - "/private-4294967295-0123456789abcdef/.s.PGSQL.65535.lock".len();
+/// The longest path to a socket that the system takes, less what is put behind the folder of all data.
+const LONGEST: usize = 107 - "/private-4194304-01234567/.s.PGSQL.65535".len();
 
 /// The folder of installations (`MAJOR`), locks (`lock-MAJOR`) and data (`data`): `postgres` in the build folder.
 pub fn folder() -> &'static Path {
@@ -64,7 +64,7 @@ fn make(folder: PathBuf) -> Result<PathBuf> {
     made().map_err(|error| Unavailable::failed(format_args!("cannot make `{}`", folder.display()), error))
 }
 
-/// A name that nobody else has.
+/// A name that nobody else has, short enough for paths.
 pub fn random_name() -> String {
-    format!("{:016x}", getrandom::u64().expect("the system has random numbers"))
+    format!("{:08x}", getrandom::u32().expect("the system has random numbers"))
 }

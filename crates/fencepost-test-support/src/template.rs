@@ -81,7 +81,7 @@ fn make(home: &Path, account: &Account, major: u16, folder: &Path) -> Result {
     let password = half.join("password");
     let prepared = || {
         DirBuilder::new().mode(0o700).create(&half)?;
-        fs::write(&password, place::random_name() + &place::random_name())?;
+        fs::write(&password, [(); 4].map(|()| place::random_name()).concat())?;
         account.take(&password)?;
         account.take(&half)
     };

@@ -134,7 +134,8 @@ async fn chain(reader: &mut Reader, max: i32) -> bool {
     let (client, key) = (&reader.client, format!("r{slot}"));
     run(client, "BEGIN").await;
     send(client, &key, "before").await.expect("a send");
-    let mut taken: Vec<Received> = receive(client, slot, epoch, max, None).await.expect("a receive").into_iter().collect();
+    let mut taken: Vec<Received> =
+        receive(client, slot, epoch, max, None).await.expect("a receive").into_iter().collect();
     while let Some(open) = taken.last().map(|received| received.batch) {
         send(client, &key, "between").await.expect("a send");
         match receive(client, slot, epoch, max, Some(open)).await.expect("an ack with a receive") {
@@ -166,7 +167,8 @@ async fn a43_b19_every_random_order_of_commits_is_delivered_once() {
     run(&unrelated, "BEGIN; SELECT pg_current_xact_id()").await;
 
     let (until, written) = (Instant::now() + Duration::from_secs(seconds), Arc::new(AtomicBool::new(false)));
-    let readers: Vec<_> = (0..SLOTS).map(|slot| tokio::spawn(read(stage.clone(), seed, slot, written.clone()))).collect();
+    let readers: Vec<_> =
+        (0..SLOTS).map(|slot| tokio::spawn(read(stage.clone(), seed, slot, written.clone()))).collect();
     let writers: Vec<_> = (0..WRITERS).map(|writer| tokio::spawn(write(stage.clone(), seed, writer, until))).collect();
     let mut committed: HashMap<String, Vec<i64>> = HashMap::new();
     for writer in writers {

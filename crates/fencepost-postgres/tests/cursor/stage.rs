@@ -136,7 +136,8 @@ pub async fn receive(
     max: i32,
     acked: Option<i64>,
 ) -> Result<Option<Received>, Error> {
-    let sql = "SELECT batch_id, id FROM fencepost._receive('q', 'c', $1, $2, $3, $4) WHERE id IS NOT NULL ORDER BY position";
+    let sql =
+        "SELECT batch_id, id FROM fencepost._receive('q', 'c', $1, $2, $3, $4) WHERE id IS NOT NULL ORDER BY position";
     let rows = client.query(sql, &[&slot, &epoch, &max, &acked]).await?;
     let ids = rows.iter().map(|row| row.get(1)).collect();
     Ok(rows.first().map(|row| Received { batch: row.get(0), ids }))

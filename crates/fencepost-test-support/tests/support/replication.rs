@@ -30,6 +30,8 @@ async fn a_commit_waits_for_a_standby_that_is_gone() {
     let Some(standby) = skip_or_fail(primary.standby("slow").await) else { return };
     primary.wait_for_standby("slow").await.unwrap();
     standby.kill_9().await.unwrap();
+    // Databases are made and dropped without it.
+    drop(primary.database().await.unwrap());
     let (client, watcher) = (primary.connect("postgres").await.unwrap(), primary.connect("postgres").await.unwrap());
     let commit = tokio::spawn(async move { client.batch_execute("CREATE TABLE kept ()").await });
     let waits = "SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
