@@ -59,7 +59,7 @@ const RULES: [Rule; 12] = [
     },
     Rule {
         package: "fencepost",
-        uses: &["fencepost-core", "fencepost-mem", "fencepost-runtime", "fencepost-sqlite"],
+        uses: &["fencepost-core", "fencepost-mem", "fencepost-postgres", "fencepost-runtime", "fencepost-sqlite"],
         tests_with: &["fencepost-conformance"],
         why: "the facade is the one place that knows every engine, and ships no suite",
     },

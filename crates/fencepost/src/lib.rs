@@ -1,4 +1,4 @@
-//! Exactly one owner, in order, fenced: leases and ordered queues in one SQLite file.
+//! Exactly one owner, in order, fenced: leases and ordered queues in one SQLite file, or on PostgreSQL with many hosts.
 //!
 //! [`open`] connects to a store; what it returns answers the whole contract of [`fencepost_core`]. Every owner of a lease or a
 //! slot carries an epoch, and every write that it protects is checked against that epoch in the same transaction, so a process
@@ -32,6 +32,8 @@ mod open;
 
 pub use fencepost_core::*;
 pub use fencepost_runtime as runtime;
+#[cfg(feature = "postgres")]
+pub use fencepost_postgres as postgres;
 #[cfg(feature = "sqlite")]
 pub use fencepost_sqlite as sqlite;
 

@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use fencepost_core::{Clock, Error, HostClock, Kind, Result};
+use fencepost_core::{Clock, Error, HostClock, Result};
 
 /// Where programs look unless told: a file in the working directory.
 pub const DEFAULT_URL: &str = "sqlite:fencepost.db";
 
-const KNOWN: &str = "allowed are `sqlite:FILE`, such as `sqlite:app.db`, and `mem:`";
+const KNOWN: &str = "allowed are `sqlite:FILE`, such as `sqlite:app.db`, `postgres://USER@HOST/DATABASE`, and `mem:`";
 
-/// Opens the store at `url`: `sqlite:FILE` or `mem:`.
+/// Opens the store at `url`: `sqlite:FILE`, `postgres://USER:PASSWORD@HOST:PORT/DATABASE` or `mem:`.
 ///
 /// Nothing happens until the returned [`Open`] is awaited.
 ///
@@ -44,13 +44,14 @@ pub struct Open {
 }
 
 impl Open {
-    /// Whether to make the file and install or upgrade the schema. Any number of processes may do so at once.
+    /// Whether to make the file, and install or upgrade the schema. Any number of processes may do so at once.
     pub fn create(mut self, create: bool) -> Self {
         self.create = create;
         self
     }
 
-    /// Replaces the host's clocks, for tests that move time instead of waiting for it.
+    /// Replaces the host's clocks, for tests that move time instead of waiting for it. On PostgreSQL the server's clock decides, whatever
+    /// this one shows.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
@@ -87,8 +88,15 @@ impl Open {
             }
             #[cfg(feature = "sqlite")]
             "sqlite" => Err(refuse("`sqlite:` names no file")),
+            #[cfg(feature = "postgres")]
+            "postgres" | "postgresql" => {
+                let options = fencepost_postgres::PostgresOptions::default().create(self.create);
+                let store = fencepost_postgres::PostgresStore::open(&self.url, options).await?;
+                Ok(Store { contract: Arc::new(store.clone()), engine: Engine::Postgres(store) })
+            }
+            #[cfg(not(feature = "postgres"))]
             "postgres" | "postgresql" => Err(Error::new(
-                Kind::Unsupported,
+                fencepost_core::Kind::Unsupported,
                 format!("cannot open the store: this build has no engine for `{kind}:`"),
             )
             .during("open")
@@ -125,6 +133,8 @@ enum Engine {
     Mem(fencepost_mem::MemStore),
     #[cfg(feature = "sqlite")]
     Sqlite(fencepost_sqlite::SqliteStore),
+    #[cfg(feature = "postgres")]
+    Postgres(fencepost_postgres::PostgresStore),
 }
 
 impl Store {
@@ -137,8 +147,8 @@ impl Store {
     pub fn as_mem(&self) -> Option<&fencepost_mem::MemStore> {
         match &self.engine {
             Engine::Mem(store) => Some(store),
-            #[cfg(feature = "sqlite")]
-            Engine::Sqlite(_) => None,
+            #[allow(unreachable_patterns, reason = "without the other engines nothing is left")]
+            _ => None,
         }
     }
 
@@ -147,7 +157,16 @@ impl Store {
     pub fn as_sqlite(&self) -> Option<&fencepost_sqlite::SqliteStore> {
         match &self.engine {
             Engine::Sqlite(store) => Some(store),
-            Engine::Mem(_) => None,
+            _ => None,
+        }
+    }
+
+    /// The PostgreSQL engine beneath, if it is that: for its transactions.
+    #[cfg(feature = "postgres")]
+    pub fn as_postgres(&self) -> Option<&fencepost_postgres::PostgresStore> {
+        match &self.engine {
+            Engine::Postgres(store) => Some(store),
+            _ => None,
         }
     }
 }
