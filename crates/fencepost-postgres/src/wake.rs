@@ -15,11 +15,17 @@ use crate::store::{Inner, PostgresStore, column};
 /// How often is looked, unless a look takes long.
 const LOOK: Duration = Duration::from_millis(250);
 
+/// How often, once everybody who commits notifies: it is heard here, and the sleepers have been known for [`KNOWN`].
+const LOOK_WHEN_TOLD: Duration = Duration::from_secs(1);
+
+/// How long a sleeper is looked after more often: a transaction that is older than its registration does not notify.
+const KNOWN: Duration = Duration::from_secs(5);
+
 /// How many times as long as a look took is waited for the next, so that many sleepers do not keep the server busy by sleeping.
-const REST: u32 = 20;
+const REST: u32 = 50;
 
 /// How long is waited at most.
-const LONGEST: Duration = Duration::from_secs(2);
+const LONGEST: Duration = Duration::from_secs(5);
 
 /// How long a topic is followed after its last sleeper went: most come again, and what happens meanwhile is theirs.
 const LINGER: Duration = Duration::from_secs(5);
@@ -70,7 +76,7 @@ pub(crate) fn watch(store: &PostgresStore, inner: Weak<Inner>, hub: WakeHub) {
                 tracing::debug!(%error, "cannot look for what others have done");
             }
             drop(store);
-            let rest = (since.elapsed() * REST).clamp(LOOK, LONGEST);
+            let rest = (since.elapsed() * REST).clamp(view.pace(), LONGEST);
             view.rest(rest, &hub, &came).await;
         }
     });
@@ -94,6 +100,7 @@ struct Seen {
     mark: Option<i64>,
     /// When a sleeper is woken to make sure: something may have happened between its coming and the first look.
     to_make_sure: Option<Instant>,
+    since: Instant,
     last_slept_on: Instant,
 }
 
@@ -105,7 +112,7 @@ impl View {
             if let Some(seen) = self.topics.get_mut(topic) {
                 seen.last_slept_on = now;
             } else {
-                let seen = Seen { hash: None, mark: None, to_make_sure: None, last_slept_on: now };
+                let seen = Seen { hash: None, mark: None, to_make_sure: None, since: now, last_slept_on: now };
                 self.topics.insert(topic.clone(), seen);
                 self.registered = None;
             }
@@ -143,6 +150,12 @@ impl View {
             }
         }
         Ok(())
+    }
+
+    /// How soon to look again.
+    fn pace(&self) -> Duration {
+        let is_told = self.listener.as_ref().is_some_and(Listener::hears);
+        if is_told && self.topics.values().all(|seen| seen.since.elapsed() > KNOWN) { LOOK_WHEN_TOLD } else { LOOK }
     }
 
     /// Waits for the next look, and wakes meanwhile whom a notification concerns.

@@ -4,6 +4,7 @@ mod cut;
 mod guards;
 mod leases;
 mod opening;
+mod races;
 #[path = "../stage/mod.rs"]
 mod stage;
 #[cfg(feature = "tls")]
