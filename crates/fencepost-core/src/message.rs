@@ -186,6 +186,16 @@ impl NewMessage {
         Ok(Window { due_at, expires_at })
     }
 
+    /// For engines: when it is due, as it was said; the engine's clock makes an instant of it.
+    pub fn get_due(&self) -> Option<Moment> {
+        self.due
+    }
+
+    /// For engines: when it expires, as it was said.
+    pub fn get_expires(&self) -> Option<Moment> {
+        self.expires
+    }
+
     /// What tells two messages apart for an idempotent send: a SHA-256 over key, kind, payload and headers.
     pub fn digest(&self) -> [u8; 32] {
         let mut hash = Sha256::new();

@@ -90,6 +90,24 @@ impl Connections {
         lent.give_back_after(answer)
     }
 
+    /// Runs several statements in one transaction.
+    pub(crate) async fn run_all(&self, calls: &[(&'static str, &[Parameter<'_>])]) -> Result<Vec<Vec<Row>>> {
+        let mut lent = self.lend().await?;
+        let cancel = lent.client().cancel_token();
+        let call = async {
+            let begin = lent.client_mut().build_transaction().isolation_level(IsolationLevel::ReadCommitted);
+            let transaction = begin.read_only(false).start().await?;
+            let mut answers = Vec::with_capacity(calls.len());
+            for (sql, values) in calls {
+                answers.push(transaction.query_typed(sql, values).await?);
+            }
+            transaction.commit().await?;
+            Ok(answers)
+        };
+        let answer = self.bounded(Effect::Write, cancel, call).await;
+        lent.give_back_after(answer)
+    }
+
     async fn run_at_read_committed(
         &self,
         effect: Effect,

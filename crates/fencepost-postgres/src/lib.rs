@@ -6,13 +6,20 @@
 //! A call is one statement in a transaction of its own, so it works behind a pooler in transaction mode. Nothing is kept in a
 //! session.
 
+mod batch;
 mod connection;
+mod consumer;
+mod dead;
 mod deliver;
 mod error;
 mod lease;
 mod listen;
+mod member;
 mod options;
+mod queue;
+mod reader;
 mod schema;
+mod slot;
 mod source;
 mod store;
 mod time;

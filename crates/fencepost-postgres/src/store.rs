@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fencepost_core::{Error, Kind, Result, StoreInfo, Timestamp, WakeHub};
+use async_trait::async_trait;
+use fencepost_core::{Error, Kind, Result, Store, StoreInfo, Timestamp, WakeHub};
 use tokio::runtime::Handle;
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
@@ -147,6 +148,19 @@ impl PostgresStore {
         self.0.connections.run(Effect::Write, sql, values).await.map_err(|error| error.during(operation))
     }
 
+    /// Makes several calls in one transaction, in order; none happens or all.
+    pub(crate) async fn write_all(
+        &self,
+        operation: &'static str,
+        calls: &[(&'static str, &[Parameter<'_>])],
+    ) -> Result<Vec<Vec<Row>>> {
+        match calls {
+            [] => Ok(Vec::new()),
+            [(sql, values)] => Ok(vec![self.write(operation, sql, values).await?]),
+            _ => self.0.connections.run_all(calls).await.map_err(|error| error.during(operation)),
+        }
+    }
+
     /// Makes a call that grants something, to its end even when the caller goes away; a grant that nobody heard of is given back.
     pub(crate) async fn granting<T: Send + 'static>(
         &self,
@@ -167,6 +181,21 @@ pub(crate) fn one(rows: &[Row]) -> Result<&Row> {
 /// A column of a row.
 pub(crate) fn column<'r, T: FromSql<'r>>(row: &'r Row, index: usize) -> Result<T> {
     row.try_get(index).map_err(driver_error)
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    fn info(&self) -> StoreInfo {
+        self.info()
+    }
+
+    async fn now(&self) -> Result<Timestamp> {
+        self.now().await
+    }
+
+    async fn close(&self) {
+        self.close().await;
+    }
 }
 
 impl fmt::Debug for PostgresStore {

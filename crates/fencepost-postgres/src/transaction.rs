@@ -1,12 +1,19 @@
 //! Callers' own transactions: their tables and fencepost's, committed together.
 
 use async_trait::async_trait;
-use fencepost_core::{LeaseToken, Result};
-use tokio_postgres::Transaction;
+use fencepost_core::{
+    BatchId, Error, IdempotencyKey, Kind, LeaseToken, MessageId, NewMessage, OnceTtl, QueueName, Release, Result,
+    SentOnce, SlotToken,
+};
 use tokio_postgres::types::Type;
+use tokio_postgres::{Row, Transaction};
 
+use crate::connection::Parameter;
 use crate::error::{Effect, call_error, driver_error};
 use crate::lease::GUARD;
+use crate::queue::{Columns, Once, SEND_MANY, SEND_ONCE, identities, sent_once};
+use crate::slot::{self, ACK, Presented, RELEASE, count};
+use crate::store::{column, one};
 
 /// Calls within a transaction of the caller's own connection to the database of the store.
 ///
@@ -26,6 +33,51 @@ pub trait TransactionCalls {
     /// run it again from its beginning.
     async fn guard_in(&self, token: &LeaseToken) -> Result<()>;
 
+    /// Makes this transaction valid only under a slot, for effects without an ack; as [`TransactionCalls::guard_in`].
+    ///
+    /// # Errors
+    /// `fenced`: roll back; `not_found`.
+    async fn slot_guard_in(&self, token: &SlotToken) -> Result<()>;
+
+    /// Sends a message with this transaction: it is there once that commits, and never was if it does not.
+    ///
+    /// # Errors
+    /// `not_found` when the queue does not exist.
+    async fn send_in(&self, queue: &QueueName, message: &NewMessage) -> Result<MessageId>;
+
+    /// Sends messages in order with this transaction.
+    ///
+    /// # Errors
+    /// `not_found` when the queue does not exist.
+    async fn send_batch_in(&self, queue: &QueueName, messages: &[NewMessage]) -> Result<Vec<MessageId>>;
+
+    /// Sends a message with this transaction unless the queue remembers the key: rolled back, it leaves no trace.
+    ///
+    /// # Errors
+    /// `conflict` when the key stands for another message; `busy` when somebody sends under it at this moment; `not_found`;
+    /// `unsupported` above READ COMMITTED.
+    async fn send_once_in(
+        &self,
+        queue: &QueueName,
+        message: &NewMessage,
+        key: &IdempotencyKey,
+        ttl: OnceTtl,
+    ) -> Result<SentOnce>;
+
+    /// Acks a batch with this transaction, so that its effects are stored exactly once. Make it the last statement before the commit:
+    /// the slot is locked from here on.
+    ///
+    /// # Errors
+    /// `fenced` when somebody else owns the slot now: roll back; `conflict`; `not_found`; `busy` with code `serialization_failure`
+    /// when the transaction's snapshot is older than the slot's state: run it again from its beginning.
+    async fn ack_in(&self, token: &SlotToken, batch: BatchId) -> Result<u32>;
+
+    /// Gives the slot back with this transaction.
+    ///
+    /// # Errors
+    /// `open_batch` unless the batch is acked before, also in this transaction; `not_found`; `unsupported` above READ COMMITTED.
+    async fn release_in(&self, token: &SlotToken) -> Result<Release>;
+
     /// Commits, and fails when an earlier statement of the transaction had failed, so that nothing of it was stored.
     ///
     /// # Errors
@@ -39,8 +91,45 @@ impl TransactionCalls for Transaction<'_> {
     async fn guard_in(&self, token: &LeaseToken) -> Result<()> {
         let (name, epoch) = (token.name.as_str(), token.epoch.get());
         let values: [_; 2] = [(&name as _, Type::TEXT), (&epoch as _, Type::INT8)];
-        let guarded = self.execute_typed(GUARD, &values).await;
-        guarded.map(drop).map_err(|error| driver_error(error).during("guard_lease"))
+        call(self, "guard_lease", GUARD, &values).await.map(drop)
+    }
+
+    async fn slot_guard_in(&self, token: &SlotToken) -> Result<()> {
+        call(self, "guard_slot", slot::GUARD, &Presented::of(token).with(&[])).await.map(drop)
+    }
+
+    async fn send_in(&self, queue: &QueueName, message: &NewMessage) -> Result<MessageId> {
+        let ids = self.send_batch_in(queue, std::slice::from_ref(message)).await?;
+        ids.into_iter().next().ok_or_else(|| Error::new(Kind::Internal, "the server answered no id"))
+    }
+
+    async fn send_batch_in(&self, queue: &QueueName, messages: &[NewMessage]) -> Result<Vec<MessageId>> {
+        if messages.is_empty() {
+            return Ok(Vec::new());
+        }
+        let rows = call(self, "send", SEND_MANY, &Columns::of(queue, messages).values()).await?;
+        identities(one(&rows)?)
+    }
+
+    async fn send_once_in(
+        &self,
+        queue: &QueueName,
+        message: &NewMessage,
+        key: &IdempotencyKey,
+        ttl: OnceTtl,
+    ) -> Result<SentOnce> {
+        let rows = call(self, "send_once", SEND_ONCE, &Once::of(queue, message, key, ttl).values()).await?;
+        sent_once(one(&rows)?)
+    }
+
+    async fn ack_in(&self, token: &SlotToken, batch: BatchId) -> Result<u32> {
+        let (presented, batch) = (Presented::of(token), batch.get());
+        count(&call(self, "ack", ACK, &presented.with(&[(&batch, Type::INT8)])).await?)
+    }
+
+    async fn release_in(&self, token: &SlotToken) -> Result<Release> {
+        let rows = call(self, "release_slot", RELEASE, &Presented::of(token).with(&[])).await?;
+        Ok(if column(one(&rows)?, 0)? { Release::Released } else { Release::NotHeld })
     }
 
     async fn commit_whole(self) -> Result<()> {
@@ -48,4 +137,13 @@ impl TransactionCalls for Transaction<'_> {
         self.execute_typed("select", &[]).await.map_err(|error| driver_error(error).during("commit"))?;
         self.commit().await.map_err(|error| call_error(error, Effect::Write).during("commit"))
     }
+}
+
+async fn call(
+    transaction: &Transaction<'_>,
+    operation: &'static str,
+    sql: &'static str,
+    values: &[Parameter<'_>],
+) -> Result<Vec<Row>> {
+    transaction.query_typed(sql, values).await.map_err(|error| driver_error(error).during(operation))
 }

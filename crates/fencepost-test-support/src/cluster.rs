@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
-use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::error::Result;
 use crate::template::{Template, run};
@@ -122,8 +122,12 @@ impl Cluster {
         // To the next start, an ended process that its parent has not heard of yet would look like a running server.
         let socket = self.folder.join(format!(".s.PGSQL.{}", self.port));
         for file in [self.data().join("postmaster.pid"), socket.with_extension(format!("{}.lock", self.port)), socket] {
-            fs::remove_file(&file)
-                .map_err(|error| Unavailable::failed(format_args!("cannot remove `{}`", file.display()), error))?;
+            match fs::remove_file(&file) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(Unavailable::failed(format_args!("cannot remove `{}`", file.display()), error));
+                }
+                _ => {}
+            }
         }
         Ok(())
     }
@@ -175,16 +179,37 @@ pub fn free_port() -> Result<u16> {
 
 /// The processes that `parent` has started and that are there.
 fn children(parent: Pid) -> Vec<Pid> {
-    let parent = parent.as_raw_nonzero();
-    let text = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
-    text.split_whitespace().filter_map(|number| Pid::from_raw(number.parse().ok()?)).collect()
+    let numbers =
+        fs::read_dir("/proc").into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let processes = numbers.filter_map(Pid::from_raw);
+    processes.filter(|process| state(*process).is_some_and(|(_, its_parent)| its_parent == parent)).collect()
 }
 
 /// Whether a process is there and has not ended.
 fn is_alive(process: Pid) -> bool {
-    let has_ended = || -> io::Result<bool> {
-        let text = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()))?;
-        Ok(text.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with(['Z', 'X'])))
-    };
-    test_kill_process(process).is_ok() && !has_ended().unwrap_or(true)
+    state(process).is_some_and(|(state, _)| !['Z', 'X'].contains(&state))
+}
+
+/// The letter of a process's state, and its parent.
+fn state(process: Pid) -> Option<(char, Pid)> {
+    let text = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).ok()?;
+    // Behind its name, which may have blanks and brackets of its own.
+    let mut fields = text.rsplit_once(") ")?.1.split(' ');
+    Some((fields.next()?.chars().next()?, Pid::from_raw(fields.next()?.parse().ok()?)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_known_by_its_parent() {
+        let mut child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let process = Pid::from_child(&child);
+        assert!(children(rustix::process::getpid()).contains(&process));
+        assert!(is_alive(process));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!is_alive(process));
+    }
 }

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-use tokio_postgres::Client;
+use tokio_postgres::{Client, Row};
 
 use crate::error::Result;
 use crate::server::explain;
@@ -15,6 +15,9 @@ const TEST: &str = "test_";
 
 /// Begins the names of templates.
 const TEMPLATE: &str = "template_";
+
+/// How many templates a server keeps. Those who try many schemas would fill the disk.
+const TEMPLATES: u32 = 16;
 
 /// How long dropping a database may take before it is left to the next process.
 const DROPPED_WITHIN: Duration = Duration::from_secs(20);
@@ -50,15 +53,21 @@ impl PgServer {
     {
         let mut hasher = DefaultHasher::new();
         key.hash(&mut hasher);
-        let (template, lock) = (format!("{TEMPLATE}{:016x}", hasher.finish()), hasher.finish().cast_signed());
+        let template = format!("{TEMPLATE}{:016x}", hasher.finish());
+        let lock = lock_of(&template);
         let admin = self.connect("postgres").await?;
         drop_left_over(&admin).await;
-        // Held by this connection, so that it is free when this process is killed.
-        run(&admin, &format!("SELECT pg_advisory_lock({lock})")).await?;
+        // Locks are this connection's, so that they are free when this process is killed.
+        run(&admin, &format!("SELECT pg_advisory_lock_shared({lock})")).await?;
         if !exists(&admin, &template).await? {
-            self.make_template(&admin, &template, install).await?;
+            run(&admin, &format!("SELECT pg_advisory_unlock_shared({lock}), pg_advisory_lock({lock})")).await?;
+            if !exists(&admin, &template).await? {
+                self.make_template(&admin, &template, install).await?;
+                drop_old_templates(&admin, TEMPLATES).await?;
+            }
+            run(&admin, &format!("SELECT pg_advisory_lock_shared({lock}), pg_advisory_unlock({lock})")).await?;
         }
-        run(&admin, &format!("SELECT pg_advisory_unlock({lock})")).await?;
+        // Under the lock, so that nobody drops what is copied.
         self.copy(&admin, &template).await
     }
 
@@ -145,18 +154,65 @@ async fn drop_left_over(admin: &Client) {
     }
 }
 
+/// Drops the templates that were made before the last `kept`, but for those that somebody copies.
+async fn drop_old_templates(admin: &Client, kept: u32) -> Result {
+    let names = "SELECT datname FROM pg_database WHERE datname ~ '^template_[0-9a-f]{16}$' ORDER BY oid DESC OFFSET ";
+    for row in rows(admin, &format!("{names}{kept}")).await? {
+        let name: String = row.get(0);
+        let lock = lock_of(&name);
+        if rows(admin, &format!("SELECT 1 WHERE pg_try_advisory_lock({lock})")).await?.is_empty() {
+            continue;
+        }
+        drop_database(admin, &name).await?;
+        run(admin, &format!("SELECT pg_advisory_unlock({lock})")).await?;
+    }
+    Ok(())
+}
+
+/// The number of the lock on a template.
+fn lock_of(template: &str) -> i64 {
+    let digits = template.trim_start_matches(TEMPLATE);
+    u64::from_str_radix(digits, 16).unwrap_or_default().cast_signed()
+}
+
 async fn drop_database(admin: &Client, name: &str) -> Result {
     run(admin, &format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await
 }
 
 async fn exists(admin: &Client, name: &str) -> Result<bool> {
-    let found = admin.query("SELECT 1 FROM pg_database WHERE datname = $1", &[&name]).await;
-    found
-        .map(|rows| !rows.is_empty())
-        .map_err(|error| Unavailable::failed("cannot look for a database", explain(&error)))
+    Ok(!rows(admin, &format!("SELECT FROM pg_database WHERE datname = '{name}'")).await?.is_empty())
+}
+
+async fn rows(admin: &Client, query: &str) -> Result<Vec<Row>> {
+    admin.query(query, &[]).await.map_err(|error| Unavailable::failed(format_args!("`{query}`"), explain(&error)))
 }
 
 async fn run(admin: &Client, statement: &str) -> Result {
     let done = admin.batch_execute(statement).await;
     done.map_err(|error| Unavailable::failed(format_args!("`{statement}`"), explain(&error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+    use crate::{DEFAULT_MAJOR, skip_or_fail};
+
+    #[tokio::test]
+    async fn old_templates_are_dropped_unless_somebody_copies_them() {
+        let Some(server) = skip_or_fail(PgServer::private_with(DEFAULT_MAJOR, &[("fsync", "off")]).await) else {
+            return;
+        };
+        for schema in ["one", "two", "three"] {
+            server.database_from(schema, async |_| Ok::<_, Infallible>(())).await.unwrap();
+        }
+        let (admin, copier) = (server.connect("postgres").await.unwrap(), server.connect("postgres").await.unwrap());
+        let names = "SELECT datname FROM pg_database WHERE starts_with(datname, 'template_') ORDER BY oid";
+        let made: Vec<String> = rows(&admin, names).await.unwrap().iter().map(|row| row.get(0)).collect();
+        run(&copier, &format!("SELECT pg_advisory_lock_shared({})", lock_of(&made[0]))).await.unwrap();
+        drop_old_templates(&admin, 1).await.unwrap();
+        let left: Vec<String> = rows(&admin, names).await.unwrap().iter().map(|row| row.get(0)).collect();
+        assert_eq!(left, [made[0].as_str(), made[2].as_str()]);
+    }
 }

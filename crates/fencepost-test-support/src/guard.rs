@@ -1,6 +1,6 @@
 //! The guard of a server: a process that ends the server and removes its folder once nobody needs it, however those who did ended.
 
-use std::os::unix::process::CommandExt;
+use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
@@ -41,15 +41,28 @@ pub fn detach(folder: &Path, locks: &Path, idle_seconds: u32) -> Result {
     start(&mut command).map(drop)
 }
 
+/// Sees to what is left in `folder` of a process that is gone, if its guard is gone as well.
+pub fn sweep(folder: &Path) -> Result {
+    let swept = start(command("left", folder).stdin(Stdio::null()))?.wait();
+    swept.map(drop).map_err(|error| Unavailable::failed("cannot wait for the guard of a server", error))
+}
+
+/// Whether a guard stands over `folder`.
+pub fn stands(folder: &Path) -> bool {
+    // The lock that it holds as long as it lives.
+    let file = File::options().append(true).open(folder.join("guard"));
+    file.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+}
+
 fn command(mode: &str, folder: &Path) -> Command {
-    let mut command = Command::new("/bin/sh");
-    // The folder is no argument: a command line that names it is how the guard knows whom to end.
-    command.args(["-c", "eval \"$SCRIPT\"", "fencepost-guard", mode]).env("SCRIPT", SCRIPT).env("FOLDER", folder);
+    // A session of its own, and nobody's streams: what ends the test and all that belongs to it leaves the guard to its work.
+    let mut command = Command::new("setsid");
+    // Neither the script nor the folder is an argument: a command line with the folder is how the guard knows whom to end.
+    command.args(["sh", "-c", "eval \"$SCRIPT\"", "fencepost-guard", mode]).env("SCRIPT", SCRIPT).env("FOLDER", folder);
     command
 }
 
-/// In a group of its own, and in nobody's way: what ends the test's group leaves the guard to its work.
 fn start(command: &mut Command) -> Result<Child> {
-    let started = command.current_dir("/").process_group(0).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let started = command.current_dir("/").stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     started.map_err(|error| Unavailable::failed("cannot start the guard of a server", error))
 }

@@ -1,15 +1,19 @@
 # The guard of what runs in $FOLDER: waits until nobody needs it, ends it, removes the folder.
 #   tied    it is needed while somebody holds the other end of standard input
+#   left    nobody needs it any more
 #   shared  it is needed while somebody shares the lock $LOCKS/users, and for $IDLE seconds more, or until $LOCKS/stop is there
 trap '' HUP INT TERM
+
+# One guard is enough. Whether there is one is told by this lock, which ends with it.
+exec 7>>"$FOLDER/guard" || exit 0
+flock -n -x 7 || exit 0
 
 is_named() { [ "$(sed -n 1p "$LOCKS/server" 2>/dev/null)" = "$FOLDER" ]; }
 is_alive() { kill -0 "$(sed -n 1p "$FOLDER/data/postmaster.pid" 2>/dev/null)" 2>/dev/null; }
 
 case $1 in
-tied)
-    cat >/dev/null
-    ;;
+tied) cat >/dev/null ;;
+left) ;;
 shared)
     exec 8>>"$LOCKS/start" 9>>"$LOCKS/users"
     # Whoever starts the server holds this lock until it runs and is named.

@@ -1,6 +1,7 @@
 //! Where things are kept: installations and locks in the build folder, data where the server's account can get at it.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::{env, fs, io};
@@ -15,8 +16,8 @@ const FOLDER: &str = "FENCEPOST_PG_FOLDER";
 /// The file by which a build folder is known.
 const BUILD_FOLDER_MARK: &str = "CACHEDIR.TAG";
 
-/// The longest path to a socket that every system takes, less what is put behind the folder of all data.
-const LONGEST: usize = 103 - "/private-4294967295-0123456789abcdef/.s.PGSQL.65535.lock".len();
+/// The longest path to a socket that the system takes, less what is put behind the folder of all data.
+const LONGEST: usize = 107 - "/private-4194304-01234567/.s.PGSQL.65535".len();
 
 /// The folder of installations (`MAJOR`), locks (`lock-MAJOR`) and data (`data`): `postgres` in the build folder.
 pub fn folder() -> &'static Path {
@@ -45,7 +46,13 @@ pub fn data(account: &Account) -> Result<PathBuf> {
     }
     let mut hasher = DefaultHasher::new();
     here.hash(&mut hasher);
-    make(env::temp_dir().join(format!("fencepost-{:016x}", hasher.finish())))
+    let elsewhere = make(env::temp_dir().join(format!("fencepost-{:016x}", hasher.finish())))?;
+    // Everybody may make folders there.
+    let owner = fs::metadata(&elsewhere).map(|found| found.uid());
+    if owner.is_ok_and(|owner| owner == rustix::process::geteuid().as_raw()) {
+        return Ok(elsewhere);
+    }
+    Err(Unavailable::failed("somebody else's folder is in the way", elsewhere.display()))
 }
 
 /// Makes a folder that everybody may look into, and says what it is called without links.
@@ -57,7 +64,7 @@ fn make(folder: PathBuf) -> Result<PathBuf> {
     made().map_err(|error| Unavailable::failed(format_args!("cannot make `{}`", folder.display()), error))
 }
 
-/// A name that nobody else has.
+/// A name that nobody else has, short enough for paths.
 pub fn random_name() -> String {
-    format!("{:016x}", getrandom::u64().expect("the system has random numbers"))
+    format!("{:08x}", getrandom::u32().expect("the system has random numbers"))
 }

@@ -36,6 +36,11 @@ pub fn get(major: u16) -> Result<Arc<Cluster>> {
     let users = users.and_then(|file| file.lock_shared().map(|()| file));
     let users = users.map_err(|error| Unavailable::failed("cannot say that the shared server is used", error))?;
     let cluster = match running(&template, &locks.join("server")) {
+        // Somebody may have killed its guard.
+        Some(cluster) if !guard::stands(&cluster.folder) => {
+            guard::detach(&cluster.folder, &locks, idle_seconds())?;
+            cluster
+        }
         Some(cluster) => cluster,
         None => start_new(template, &locks)?,
     };
@@ -56,16 +61,19 @@ fn running(template: &Template, named: &Path) -> Option<Cluster> {
 
 /// Starts the server; the caller holds the lock for it.
 fn start_new(template: Template, locks: &Path) -> Result<Cluster> {
-    let idle = env::var("FENCEPOST_PG_IDLE").ok().and_then(|seconds| seconds.parse().ok()).unwrap_or(IDLE_SECONDS);
     let fsync = env::var("FENCEPOST_PG_FSYNC").map(|value| ("fsync".to_owned(), value));
     let settings: Vec<_> = fsync.into_iter().collect();
     let folder = Cluster::folder(&template, "shared")?;
     // Before anything runs that somebody must end. It waits for the lock that is held here.
-    guard::detach(&folder, locks, idle)?;
+    guard::detach(&folder, locks, idle_seconds())?;
     let copied = template.clone();
     let cluster = Cluster::start_new(template, folder, &settings, |data| copied.copy(data))?;
     announce(&cluster, locks).map_err(|error| Unavailable::failed("cannot name the shared server", error))?;
     Ok(cluster)
+}
+
+fn idle_seconds() -> u32 {
+    env::var("FENCEPOST_PG_IDLE").ok().and_then(|seconds| seconds.parse().ok()).unwrap_or(IDLE_SECONDS)
 }
 
 fn announce(cluster: &Cluster, locks: &Path) -> io::Result<()> {

@@ -69,7 +69,8 @@ impl PrivateServer {
     /// # Errors
     /// `Failed` when no standby of this name follows.
     pub async fn wait_for_standby(&self, name: &str) -> Result {
-        self.set("synchronous_standby_names", name).await?;
+        let names = if name.is_empty() { String::new() } else { format!("\"{name}\"") };
+        self.set("synchronous_standby_names", &names).await?;
         let synchronous = format!(
             "SELECT count(*) FROM pg_stat_replication WHERE application_name = '{name}' AND sync_state = 'sync'"
         );

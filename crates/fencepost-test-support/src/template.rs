@@ -7,10 +7,13 @@ use std::process::Command;
 
 use crate::account::Account;
 use crate::error::Result;
-use crate::{Unavailable, place, programs};
+use crate::{Unavailable, left_over, place, programs};
 
 /// Rises when templates are made differently, so that those of earlier days are not used.
 const FORMAT: u32 = 1;
+
+/// Begins the names of folders that are not whole yet; the major follows.
+pub const HALF: &str = "half-";
 
 /// What servers of a major are made of.
 #[derive(Debug, Clone)]
@@ -34,10 +37,11 @@ impl Template {
         let account = Account::choose()?;
         let place = place::data(&account)?;
         let lock = lock(&place::locks(major)?.join("template"))?;
+        left_over::sweep(major, &place)?;
         let home = reachable(home, major, &account, &place)?;
         let folder = place.join(format!("template-{major}-{FORMAT}"));
         if !folder.is_dir() {
-            make(&home, &account, &folder)?;
+            make(&home, &account, major, &folder)?;
         }
         drop(lock);
         let password = folder.join("password");
@@ -65,19 +69,19 @@ fn reachable(home: PathBuf, major: u16, account: &Account, place: &Path) -> Resu
     }
     let copy = place.join(format!("programs-{major}"));
     if !copy.is_dir() {
-        let half = place.join(format!("half-{}", place::random_name()));
+        let half = place.join(format!("{HALF}{major}-{}", place::random_name()));
         run(Command::new("cp").args(["-R", "-p"]).arg(&home).arg(&half))?;
         finish(&half, &copy)?;
     }
     Ok(copy)
 }
 
-fn make(home: &Path, account: &Account, folder: &Path) -> Result {
-    let half = folder.with_file_name(format!("half-{}", place::random_name()));
+fn make(home: &Path, account: &Account, major: u16, folder: &Path) -> Result {
+    let half = folder.with_file_name(format!("{HALF}{major}-{}", place::random_name()));
     let password = half.join("password");
     let prepared = || {
         DirBuilder::new().mode(0o700).create(&half)?;
-        fs::write(&password, place::random_name() + &place::random_name())?;
+        fs::write(&password, [(); 4].map(|()| place::random_name()).concat())?;
         account.take(&password)?;
         account.take(&half)
     };

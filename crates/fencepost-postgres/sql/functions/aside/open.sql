@@ -1,0 +1,65 @@
+-- The messages of an open batch without a disposition, in position order: what the log has between the cursor and the batch's end
+-- and was not set aside, and what came again with the batch.
+create or replace function fencepost._undecided(target fencepost.target, st fencepost.state_0) returns setof fencepost.kept
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if st.plain then
+        return query
+        select l.position, l.id, l.partition, l.key, l.kind, l.payload, l.headers, l.created_at, 0, 0, null::text
+        from unnest(fencepost._look(target, st.slot, st.cursor, fencepost._end(st.next), fencepost._seen(st.next), st.size)) l;
+        return;
+    end if;
+    return query
+    select * from (
+        select l.position, l.id, l.partition, l.key, l.kind, l.payload, l.headers, l.created_at, 0, 0, null::text
+        from unnest(fencepost._look(target, st.slot, st.cursor, fencepost._end(st.next), fencepost._seen(st.next), 9223372036854775807)) l
+        where l.position <= fencepost._end(st.next)
+            and not exists (select from fencepost.aside a where a.consumer_id = (target).id and a.position = l.position)
+        union all
+        select a.position, a.id, a.partition, a.key, a.kind, a.payload, a.headers, a.created_at, a.failures, a.deliveries, a.place
+        from fencepost.aside a
+        where a.consumer_id = (target).id and a.place = 'batch'
+            and a.partition = any(fencepost._share(st.slot, (target).slots, (target).partitions))
+    ) m order by 1;
+end
+$$;
+
+-- The messages of an open batch that have a disposition, in position order.
+create or replace function fencepost._decided(target fencepost.target, st fencepost.state_0) returns setof fencepost.kept
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return query
+    select a.position, a.id, a.partition, a.key, a.kind, a.payload, a.headers, a.created_at, a.failures, a.deliveries, a.place
+    from fencepost.aside a
+    where a.consumer_id = (target).id and a.place in ('retry', 'snooze', 'dead', 'withdrawn')
+        and a.partition = any(fencepost._share(st.slot, (target).slots, (target).partitions))
+        and fencepost._settles(st, a.position, fencepost._end(st.next))
+    order by a.position;
+end
+$$;
+
+-- Whether what was decided about the message at `position` is settled with what comes up to `through`. While one message at a time
+-- is handed out, what was decided about those to come waits for its turn.
+create or replace function fencepost._settles(st fencepost.state_0, row_position bigint, through bigint) returns boolean
+language sql immutable
+as $$ select (st).isolated is null or row_position <= through or row_position > fencepost._end((st).isolated) $$;
+
+-- Writes down what was decided about a message of the open batch. The last decision counts.
+create or replace function fencepost._decide(
+    target fencepost.target, kept fencepost.kept, place text, due_at timestamptz, cause text, reason text
+) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    insert into fencepost.aside as a (consumer_id, position, id, partition, key, kind, payload, headers, created_at, place, due_at, cause, reason)
+    values ((target).id, kept.position, kept.id, kept.partition, kept.key, kept.kind, kept.payload, kept.headers, kept.created_at,
+        _decide.place, _decide.due_at, _decide.cause, _decide.reason)
+    on conflict (consumer_id, position) do update
+        set place = excluded.place, due_at = excluded.due_at, cause = excluded.cause, reason = coalesce(excluded.reason, a.reason);
+end
+$$;

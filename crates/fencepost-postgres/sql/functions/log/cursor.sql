@@ -1,0 +1,70 @@
+-- The cursor rule in its parts. docs/guide/postgres-log.md has the whole of it.
+
+-- Whether a row is behind the cursor.
+create or replace function fencepost._in(c fencepost.cursor, row_position bigint, row_xid xid8) returns boolean
+language sql immutable
+as $$
+    select (row_position <= (c).h and pg_catalog.pg_visible_in_snapshot(row_xid, (c).b))
+        or ((c).pos is not null and row_position <= (c).pos and pg_catalog.pg_visible_in_snapshot(row_xid, (c).s))
+$$;
+
+-- The snapshot under which the rows up to `c` were looked up.
+create or replace function fencepost._seen(c fencepost.cursor) returns pg_snapshot
+language sql immutable
+as $$ select coalesce((c).s, (c).b) $$;
+
+-- The highest position that `c` covers with the rows that were looked up last.
+create or replace function fencepost._end(c fencepost.cursor) returns bigint
+language sql immutable
+as $$ select coalesce((c).pos, (c).h) $$;
+
+-- The cursor after the rows between `c` and `e` at positions up to `cut`.
+create or replace function fencepost._cut(c fencepost.cursor, e fencepost.cursor, cut bigint) returns fencepost.cursor
+language sql immutable
+as $$
+    select case
+        when cut >= fencepost._end(e) then e
+        when cut > (c).h then row(cut, fencepost._seen(e), null, null)::fencepost.cursor
+        else row((c).h, (c).b, fencepost._seen(e), greatest(cut, coalesce((c).pos, 0)))::fencepost.cursor
+    end
+$$;
+
+-- The current snapshot. A caller that has written in this transaction may still write more, so its own transaction counts as
+-- unfinished also where the snapshot would call it finished.
+create or replace function fencepost._snapshot() returns pg_snapshot
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    now_seen pg_snapshot := pg_current_snapshot();
+    own xid8 := pg_current_xact_id_if_assigned();
+begin
+    if own is null or own >= pg_snapshot_xmax(now_seen) then
+        return now_seen;
+    end if;
+    return (
+        select format('%s:%s:%s', least(pg_snapshot_xmin(now_seen)::text::numeric, own::text::numeric), pg_snapshot_xmax(now_seen),
+            string_agg(x::text, ',' order by x))
+        from (select own as x union select pg_snapshot_xip(now_seen)) running
+    )::pg_snapshot;
+end
+$$;
+
+-- The transactions that were open in `b` and are finished in `s`.
+create or replace function fencepost._ended(b pg_snapshot, s pg_snapshot) returns xid8[]
+language sql immutable
+as $$
+    select coalesce(array_agg(x), '{}')
+    from pg_catalog.pg_snapshot_xip(b) x
+    where pg_catalog.pg_visible_in_snapshot(x, s)
+$$;
+
+-- The partitions of a slot.
+create or replace function fencepost._share(slot integer, slots integer, partitions integer) returns smallint[]
+language sql immutable
+as $$ select array(select pg_catalog.generate_series(slot, partitions - 1, slots)::smallint) $$;
+
+-- The partition of a key: the first byte of the SHA-256 of its UTF-8 bytes, modulo the number of partitions.
+create or replace function fencepost._partition(key text, partitions integer) returns smallint
+language sql immutable
+as $$ select (pg_catalog.get_byte(pg_catalog.sha256(pg_catalog.convert_to(key, 'UTF8')), 0) % partitions)::smallint $$;

@@ -1,0 +1,70 @@
+-- Makes the log of a queue: three tables that take turns, a sequence of positions, and functions with static statements over them.
+-- {q} stands for the log's name, `q` and the queue's id; nothing else is put into the text.
+-- Locks: none but on what it creates.
+create or replace function fencepost._make_log(queue_id integer, partitions integer) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set check_function_bodies = off
+as $$
+declare
+    log text := 'fencepost.q' || queue_id;
+    branches integer := 1;
+begin
+    execute replace('
+        create sequence {q}_position minvalue 0 start 0;
+        create sequence {q}_turn minvalue 0 start 0', '{q}', log);
+    -- Both start as used, so that last_value is the last one given.
+    perform nextval(log || '_position'), nextval(log || '_turn');
+    for segment in 0..2 loop
+        execute replace(replace(replace('
+            create table {q}_{n} (
+                position   bigint      not null,
+                id         bigint      not null,
+                xid        xid8        not null default pg_catalog.pg_current_xact_id(),
+                partition  smallint    not null,
+                key        text,
+                kind       text        not null,
+                payload    bytea       not null,
+                headers    jsonb,
+                created_at timestamptz not null,
+                expires_at timestamptz
+            );
+            create unique index {i}_{n}_by_position on {q}_{n} (partition, position);
+            create index {i}_{n}_by_xid on {q}_{n} (partition, xid);
+            revoke all on {q}_{n} from public', '{q}', log), '{n}', segment::text), '{i}', 'q' || queue_id::text);
+    end loop;
+    execute fencepost._write_function(log, partitions);
+    execute fencepost._send_function(log, queue_id, partitions);
+    execute fencepost._late_function(log);
+    loop
+        execute fencepost._fresh_function(log, branches, '{0}');
+        execute fencepost._fresh_function(log, branches, '{1}');
+        execute fencepost._fresh_function(log, branches, '{2}');
+        execute fencepost._fresh_function(log, branches, '{0,1,2}');
+        exit when branches >= partitions;
+        branches := branches * 2;
+    end loop;
+    execute fencepost._pick_fresh_function(log, partitions);
+    execute fencepost._look_function(log);
+end
+$$;
+
+-- Drops the log of a queue.
+create or replace function fencepost._drop_log(queue_id integer) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    named text;
+begin
+    for named in
+        select p.oid::regprocedure::text from pg_proc p
+        where p.pronamespace = 'fencepost'::regnamespace and p.proname ~ ('^q' || queue_id || '_')
+    loop
+        execute 'drop function ' || named;
+    end loop;
+    execute replace('
+        drop table {q}_0, {q}_1, {q}_2;
+        drop sequence {q}_position, {q}_turn', '{q}', 'fencepost.q' || queue_id);
+end
+$$;

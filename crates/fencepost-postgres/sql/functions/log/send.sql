@@ -1,0 +1,45 @@
+-- The function that sends one message to one queue, with nothing but static statements: {q}_send(...), arguments as fencepost.send has
+-- them without the queue. What is out of the ordinary goes the longer way.
+-- Locks: none.
+create or replace function fencepost._send_function(log text, queue_id integer, partitions integer) returns text
+language sql immutable
+as $make$
+select replace(replace(replace($text$
+create function {q}_send(
+    payload bytea, key text default null, kind text default 'default', headers jsonb default '{}', delay interval default null,
+    expires_in interval default null
+) returns bigint
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $body$
+declare
+    id bigint;
+    segment bigint;
+begin
+    if delay is not null or expires_in is not null then
+        return fencepost._send_one({id}, payload, key, kind, headers, delay, expires_in);
+    end if;
+    if octet_length(payload) <= 1048576 and headers = '{}' and kind = 'default'
+        and (key is null or octet_length(key) <= 255 and key ~ '^[[:graph:]]+$') then
+        headers := null;
+    else
+        perform fencepost._check_message(payload, key, kind, headers);
+        headers := nullif(headers, '{}');
+    end if;
+    id := nextval('{q}_position');
+    segment := (select last_value % 3 from {q}_turn);
+    if segment = 0 then
+        insert into {q}_0 (position, id, partition, key, kind, payload, headers, created_at)
+        values (id, id, coalesce(fencepost._partition(key, {p}), id % {p}), key, kind, payload, headers, fencepost._clock());
+    elsif segment = 1 then
+        insert into {q}_1 (position, id, partition, key, kind, payload, headers, created_at)
+        values (id, id, coalesce(fencepost._partition(key, {p}), id % {p}), key, kind, payload, headers, fencepost._clock());
+    else
+        insert into {q}_2 (position, id, partition, key, kind, payload, headers, created_at)
+        values (id, id, coalesce(fencepost._partition(key, {p}), id % {p}), key, kind, payload, headers, fencepost._clock());
+    end if;
+    return id;
+end
+$body$
+$text$, '{q}', log), '{p}', partitions::text), '{id}', queue_id::text)
+$make$;

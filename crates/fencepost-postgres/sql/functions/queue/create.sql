@@ -1,0 +1,123 @@
+-- Makes a queue with its log. True: made; false: it was there with the same settings; otherwise `conflict`.
+-- Locks: the name, against others who make it at the same moment.
+create or replace function fencepost.create_queue(queue text, partitions integer default 16) returns boolean
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    made integer;
+    present integer;
+begin
+    perform fencepost._name('a queue name', queue);
+    if partitions is null or partitions not in (1, 2, 4, 8, 16, 32, 64, 128, 256) then
+        perform fencepost._refuse('invalid_input',
+            format('cannot use `%s` as a number of partitions', coalesce(partitions::text, 'NULL')),
+            jsonb_build_object('argument', 'partitions'), 'allowed are 1, 2, 4, 8, 16, 32, 64, 128 and 256');
+    end if;
+    insert into fencepost.queue as q (name, partitions) values (queue, create_queue.partitions)
+        on conflict (name) do nothing returning id into made;
+    if made is not null then
+        perform fencepost._make_log(made, partitions);
+        return true;
+    end if;
+    select q.partitions into present from fencepost.queue q where q.name = queue;
+    if present is distinct from partitions then
+        perform fencepost._refuse('conflict',
+            format('cannot create the queue `%s` with `%s` partitions: it has `%s`', queue, partitions, present),
+            jsonb_build_object('queue', queue, 'partitions', present),
+            'the number of partitions of a queue is fixed; use it as it is, or another name');
+    end if;
+    return false;
+end
+$$;
+
+-- Drops a queue with its messages and consumers. True: dropped; false: not there; `conflict` when it has consumers or messages,
+-- only without force.
+-- Locks: the queue's row, its slots, its log.
+create or replace function fencepost.drop_queue(queue text, force boolean default false) returns boolean
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    q fencepost.queue;
+    consumers bigint;
+begin
+    perform fencepost._name('a queue name', queue);
+    select * into q from fencepost.queue x where x.name = queue for update;
+    if q.id is null then
+        return false;
+    end if;
+    select count(*) into consumers from fencepost.consumer where queue_id = q.id;
+    if not coalesce(force, false) and (consumers > 0 or fencepost._holds(q.id)) then
+        perform fencepost._refuse('conflict',
+            format('cannot drop the queue `%s`: %s', queue, case consumers
+                when 0 then 'it holds messages'
+                when 1 then 'it has a consumer'
+                else format('it has %s consumers', consumers) end),
+            jsonb_build_object('queue', queue, 'consumers', consumers),
+            'drop its consumers and let its messages go first, or force it: both are then gone with it');
+    end if;
+    perform fencepost._drop_consumer(c.id) from fencepost.consumer c where c.queue_id = q.id order by c.id;
+    perform fencepost._drop_log(q.id);
+    delete from fencepost.queue where id = q.id;
+    return true;
+end
+$$;
+
+-- Whether a queue holds anything: messages that count as there, delayed ones, dead letters.
+create or replace function fencepost._holds(queue_id integer) returns boolean
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return exists (select from fencepost.delayed d where d.queue_id = _holds.queue_id)
+        or exists (select from fencepost.dead d where d.queue_id = _holds.queue_id)
+        or fencepost._stored(queue_id) > 0;
+end
+$$;
+
+-- Stops handing out what is new in a queue, or hands it out again. True when that changed something.
+create or replace function fencepost._set_paused(queue text, paused boolean) returns boolean
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    q fencepost.queue := fencepost._queue(queue);
+    changed integer;
+begin
+    update fencepost.queue x set paused = _set_paused.paused where x.id = q.id and x.paused <> _set_paused.paused;
+    get diagnostics changed = row_count;
+    return changed > 0;
+end
+$$;
+
+-- Stops handing out what is new. The queue still takes messages, and open batches can be finished.
+create or replace function fencepost.pause_queue(queue text) returns boolean
+language sql security definer
+set search_path = pg_catalog, pg_temp
+as $$ select fencepost._set_paused(queue, true) $$;
+
+-- Hands out what is new again.
+create or replace function fencepost.resume_queue(queue text) returns boolean
+language sql security definer
+set search_path = pg_catalog, pg_temp
+as $$ select fencepost._set_paused(queue, false) $$;
+
+-- Sets how long a queue keeps its messages: consumed ones, unread ones while nobody consumes, and how many bytes of these.
+create or replace function fencepost.set_retention(
+    queue text, retain_for interval default interval '0', retain_unread interval default interval '7 days',
+    retain_unread_bytes bigint default 1073741824
+) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    q fencepost.queue := fencepost._queue(queue);
+begin
+    update fencepost.queue x set
+        retain_for = fencepost._time('retain_for', set_retention.retain_for, interval '0', interval '3650 days'),
+        retain_unread = fencepost._time('retain_unread', set_retention.retain_unread, interval '0', interval '3650 days'),
+        retain_unread_bytes = fencepost._within('retain_unread_bytes', set_retention.retain_unread_bytes, 0, 9223372036854775807)
+    where x.id = q.id;
+end
+$$;

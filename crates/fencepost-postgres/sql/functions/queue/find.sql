@@ -1,0 +1,30 @@
+-- The row of a queue, or the error `not_found`.
+create or replace function fencepost._queue(name text) returns fencepost.queue
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    q fencepost.queue;
+begin
+    select * into q from fencepost.queue x where x.name = _queue.name;
+    if q.id is null then
+        perform fencepost._name('a queue name', name);
+        perform fencepost._refuse('not_found', format('cannot find the queue `%s`', name), jsonb_build_object('queue', name),
+            'the view fencepost.queue_status shows the queues there are; fencepost.create_queue makes one');
+    end if;
+    return q;
+end
+$$;
+
+-- The highest position that was taken in a queue so far, by whoever, committed or not.
+create or replace function fencepost._appended(queue_id integer) returns bigint
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    appended bigint;
+begin
+    execute 'select last_value from fencepost.q' || queue_id || '_position' into appended;
+    return appended;
+end
+$$;

@@ -1,0 +1,41 @@
+-- For drivers: appends messages with everything they can carry, in order, all or none. Delays count from the send, in microseconds.
+create or replace function fencepost._send_many(
+    queue text, payloads bytea[], keys text[], kinds text[], headers text[],
+    due_in bigint[], due_at timestamptz[], expires_in bigint[], expires_at timestamptz[]
+) returns bigint[]
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    q fencepost.queue := fencepost._queue(queue);
+    maps jsonb[] := headers::jsonb[];
+begin
+    perform fencepost._check_message(m.payload, m.key, m.kind, m.headers) from unnest(payloads, keys, kinds, maps) m (payload, key, kind, headers);
+    return fencepost._send(q.id, payloads, keys, kinds, maps, fencepost._spans(due_in), due_at, fencepost._spans(expires_in), expires_at);
+end
+$$;
+
+-- For drivers: an idempotent send with everything that a message can carry.
+create or replace function fencepost._send_one_once(
+    queue text, payload bytea, key text, kind text, headers text, idempotency_key text, ttl interval,
+    due_in bigint, due_at timestamptz, expires_in bigint, expires_at timestamptz, out id bigint, out deduplicated boolean
+)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    q fencepost.queue := fencepost._queue(queue);
+begin
+    perform fencepost._check_message(payload, key, kind, headers::jsonb);
+    perform fencepost._name('an idempotency key', idempotency_key);
+    ttl := fencepost._time('ttl', ttl, interval '1 second', interval '365 days');
+    select s.id, s.deduplicated into id, deduplicated
+        from fencepost._send_once(q.id, q.name, payload, key, kind, headers::jsonb, idempotency_key, ttl,
+            due_in * interval '1 microsecond', due_at, expires_in * interval '1 microsecond', expires_at) s;
+end
+$$;
+
+-- Microseconds as lengths of time; NULL when all are.
+create or replace function fencepost._spans(micros bigint[]) returns interval[]
+language sql immutable
+as $$ select nullif(array(select m * interval '1 microsecond' from unnest(micros) with ordinality u (m, n) order by n), '{}') $$;

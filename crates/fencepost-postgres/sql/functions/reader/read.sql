@@ -1,0 +1,45 @@
+-- The messages of a queue from `start` on, or from a cursor, at most `most`, whoever has handled them. Expired ones are left out.
+-- Each row has the cursor after it; a last row without an id has the cursor to go on with.
+create or replace function fencepost._read(queue text, start text, at fencepost.cursor, most integer)
+returns table ("position" bigint, id bigint, key text, kind text, payload bytea, headers jsonb, created_at timestamptz, next fencepost.cursor)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    q fencepost.queue := fencepost._queue(queue);
+    parts smallint[] := fencepost._share(0, 1, q.partitions);
+    moment timestamptz := fencepost._clock();
+    begun record;
+    least_id bigint;
+    s pg_snapshot;
+    rows fencepost.logged[];
+    given integer := 0;
+begin
+    perform fencepost._within('max', most, 1, 10000);
+    if at is null then
+        begun := fencepost._start(q, start);
+        at := begun.at;
+        least_id := begun.after_id;
+    elsif (at).h < q.gone then
+        perform fencepost._gone(q, (at).h);
+    end if;
+    loop
+        s := coalesce((at).s, fencepost._snapshot());
+        execute 'select array(select x from unnest(fencepost.q' || q.id || '_look($1, $2, $3, $4, $5)) x where x.position > $6)' into rows
+            using parts, at, 9223372036854775807, s, most - given, q.gone;
+        exit when rows = '{}' and (at).s is null;
+        if rows = '{}' then
+            at := row((at).h, s, null, null);
+            continue;
+        end if;
+        return query select r.position, r.id, r.key, r.kind, r.payload, r.headers, r.created_at, null::fencepost.cursor
+            from unnest(rows) r
+            where r.id > coalesce(least_id, 0) and (r.expires_at is null or r.expires_at > moment);
+        given := given + (select count(*) from unnest(rows) r
+            where r.id > coalesce(least_id, 0) and (r.expires_at is null or r.expires_at > moment));
+        at := fencepost._next(at, rows, s, most - given);
+        exit when given >= most;
+    end loop;
+    return query select null::bigint, null::bigint, null::text, null::text, null::bytea, null::jsonb, null::timestamptz, at;
+end
+$$;

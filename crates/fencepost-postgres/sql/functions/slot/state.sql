@@ -1,0 +1,149 @@
+-- The newest version of a slot's state. The table whose turn it is is looked at first.
+-- The planner is pinned: a plan made while the tables were empty would stay a sequential scan for the session.
+-- Read it after the slot's row was locked, in a later statement, when something is to be judged by it.
+create or replace function fencepost._state(consumer_id integer, slot integer) returns fencepost.state_0
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+as $$
+declare
+    turn bigint := (select last_value % 2 from fencepost.state_turn);
+    newest fencepost.state_0;
+begin
+    if turn = 0 then
+        select * into newest from fencepost.state_0 s
+            where s.consumer_id = _state.consumer_id and s.slot = _state.slot order by s.version desc limit 1;
+    else
+        select * into newest from fencepost.state_1 s
+            where s.consumer_id = _state.consumer_id and s.slot = _state.slot order by s.version desc limit 1;
+    end if;
+    if newest.version is not null then
+        return newest;
+    end if;
+    if turn = 0 then
+        select * into newest from fencepost.state_1 s
+            where s.consumer_id = _state.consumer_id and s.slot = _state.slot order by s.version desc limit 1;
+    else
+        select * into newest from fencepost.state_0 s
+            where s.consumer_id = _state.consumer_id and s.slot = _state.slot order by s.version desc limit 1;
+    end if;
+    return newest;
+end
+$$;
+
+-- Appends the next version of a slot's state and returns it.
+-- INVARIANT: versions of a slot are appended under its row's lock, one after the other.
+create or replace function fencepost._append(st fencepost.state_0) returns fencepost.state_0
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    st.version := st.version + 1;
+    if (select last_value % 2 from fencepost.state_turn) = 0 then
+        insert into fencepost.state_0 select st.*;
+    else
+        insert into fencepost.state_1 select st.*;
+    end if;
+    return st;
+end
+$$;
+
+-- The newest version of the state of a slot whose row is locked, for a caller at any isolation level. One whose statements all see an
+-- old snapshot is told to try again when that does not hold the newest version: a version that it does not see has the next key.
+create or replace function fencepost._locked_state(consumer_id integer, slot integer) returns fencepost.state_0
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    st fencepost.state_0 := fencepost._state(consumer_id, slot);
+begin
+    if current_setting('transaction_isolation') in ('read committed', 'read uncommitted') then
+        return st;
+    end if;
+    -- RACE: the turn may have changed since the snapshot, so both tables are tried.
+    begin
+        insert into fencepost.state_0 (consumer_id, slot, version, cursor) values (consumer_id, slot, st.version + 1, st.cursor);
+        insert into fencepost.state_1 (consumer_id, slot, version, cursor) values (consumer_id, slot, st.version + 1, st.cursor);
+        raise exception using errcode = 'ZF000';
+    exception
+        when sqlstate 'ZF000' then
+            return st;
+        when unique_violation then
+            raise exception using errcode = 'serialization_failure',
+                message = 'could not serialize access: the slot has moved on since this transaction began',
+                hint = 'roll back and try again';
+    end;
+end
+$$;
+
+-- Whether an epoch is the current owner's.
+create or replace function fencepost._is_own(s fencepost.slot, epoch bigint) returns boolean
+language sql volatile
+as $$ select (s).worker is not null and (s).epoch = epoch and (s).generation = fencepost._generation() $$;
+
+-- The error `fenced`.
+create or replace function fencepost._fenced(operation text, target fencepost.target, s fencepost.slot, presented bigint) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    named text := (target).queue || '/' || (target).name;
+    current text := case when (s).worker is not null then (s).epoch::text else 'none' end;
+begin
+    perform fencepost._refuse('fenced',
+        format('cannot %s on slot %s of consumer `%s`: epoch `%s` is not its owner''s, the current one is `%s`',
+            operation, (s).slot, named, presented, current),
+        jsonb_build_object('presented_epoch', presented, 'current_epoch', current, 'consumer', named, 'slot', (s).slot, 'holder', (s).worker),
+        'the slot was granted to somebody else or given back; drop what this owner was doing and claim again');
+end
+$$;
+
+-- Locks a slot's row as its owner and returns it, or raises `fenced`.
+-- Locks: FOR NO KEY UPDATE, so a guard does not stand in the way and a takeover waits.
+create or replace function fencepost._own(operation text, target fencepost.target, slot integer, epoch bigint) returns fencepost.slot
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    s fencepost.slot;
+begin
+    perform fencepost._presented(epoch);
+    perform fencepost._slot_of(target, slot);
+    select * into s from fencepost.slot x where x.consumer_id = (target).id and x.slot = _own.slot for no key update;
+    if s.slot is null then
+        -- It was dropped between the look-up and the lock.
+        perform fencepost._consumer((target).queue, (target).name);
+        perform fencepost._slot_of(target, 255);
+    end if;
+    if not fencepost._is_own(s, epoch) then
+        perform fencepost._fenced(operation, target, s, epoch);
+    end if;
+    return s;
+end
+$$;
+
+-- Bounds the rest of the caller's transaction by the lease's remaining time, at least a second and never above the caller's own setting:
+-- an owner that stops inside a transaction must not keep the slot for ever.
+create or replace function fencepost._bound(expires timestamptz) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    own interval := current_setting('idle_in_transaction_session_timeout')::interval;
+    rest interval := greatest(interval '1 second', expires - fencepost._clock());
+begin
+    if own = interval '0' or own > rest then
+        perform set_config('idle_in_transaction_session_timeout', ceil(extract(epoch from rest) * 1000)::bigint::text, true);
+    end if;
+end
+$$;
+
+-- When a grant expires after a call that renews past half of its TTL.
+create or replace function fencepost._extended(s fencepost.slot, expires timestamptz) returns timestamptz
+language sql volatile
+as $$
+    select case when expires - moment < (s).ttl / 2 then moment + (s).ttl else expires end
+    from (select fencepost._clock() as moment) clock
+$$;
