@@ -2,7 +2,7 @@
 //! something has happened to what is slept on. Nobody asleep, nobody looks. The looks are the truth, notifications only save time.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use fencepost_core::{Result, Topic, WakeHub, WakeReceiver, Wakeups};
@@ -48,9 +48,28 @@ impl Wakeups for PostgresStore {
 #[derive(Debug, Default)]
 pub(crate) struct Watcher {
     came: Arc<Notify>,
+    own: Arc<Own>,
 }
 
+/// The marks that calls of this store have made, whose sleepers they have woken, since the last look.
+type Own = Mutex<HashMap<Topic, i64>>;
+
+/// So many of them are remembered at most; without one a sleeper may be woken twice.
+const REMEMBERED: usize = 1024;
+
 impl Watcher {
+    /// Wakes who sleeps on a topic in this process, after a call of this store has committed, and keeps the task from doing so again.
+    /// `mark` is what `_topic_mark` tells from now on, where the call knows.
+    pub(crate) fn wake(&self, hub: &WakeHub, topic: &Topic, mark: i64) {
+        let mut own = self.own.lock().expect("no panic while marks are held");
+        if own.len() >= REMEMBERED {
+            own.clear();
+        }
+        own.insert(topic.clone(), mark);
+        drop(own);
+        hub.wake(topic);
+    }
+
     /// Ends the task, which finds the store gone or closed.
     pub(crate) fn end(&self) {
         self.came.notify_one();
@@ -132,6 +151,8 @@ impl View {
         if self.listener.as_ref().is_none_or(Listener::is_to_be_renewed) {
             self.listener = Some(Listener::start(store).await);
         }
+        // ORDER: taken before the look, which shows all of them, or what came after.
+        let own = std::mem::take(&mut *store.watcher().own.lock().expect("no panic while marks are held"));
         let rows = store.read("wakes", MARKS, &[(&names, Type::TEXT_ARRAY)]).await?;
         let now = Instant::now();
         for (topic, row) in topics.iter().zip(&rows) {
@@ -143,7 +164,9 @@ impl View {
                 seen.to_make_sure = (!quiet).then_some(now + LOOK);
             } else if mark.is_some() && mark != seen.mark {
                 seen.mark = mark;
-                hub.wake(topic);
+                if own.get(topic).copied() != mark {
+                    hub.wake(topic);
+                }
             } else if seen.to_make_sure.is_some_and(|at| at <= now) {
                 seen.to_make_sure = None;
                 hub.wake(topic);
@@ -158,7 +181,7 @@ impl View {
         if is_told && self.topics.values().all(|seen| seen.since.elapsed() > KNOWN) { LOOK_WHEN_TOLD } else { LOOK }
     }
 
-    /// Waits for the next look, and wakes meanwhile whom a notification concerns.
+    /// Waits until it is time for the next look: soon, or at once when a topic that is followed was notified of or a new one came.
     async fn rest(&mut self, rest: Duration, hub: &WakeHub, came: &Notify) {
         let until = tokio::time::Instant::now() + rest;
         loop {
@@ -171,8 +194,8 @@ impl View {
             tokio::select! {
                 () = tokio::time::sleep_until(until) => return,
                 hash = notified => {
-                    for (topic, _) in self.topics.iter().filter(|(_, seen)| seen.hash == Some(hash)) {
-                        hub.wake(topic);
+                    if self.topics.values().any(|seen| seen.hash == Some(hash)) {
+                        return;
                     }
                 }
                 () = came.notified() => {
