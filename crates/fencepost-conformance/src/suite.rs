@@ -12,7 +12,7 @@ const BOUND: Duration = Duration::from_secs(120);
 pub fn run(case: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(4)
-        .enable_time()
+        .enable_all()
         .build()
         .expect("a runtime for the case");
     let ended = runtime.block_on(async { tokio::time::timeout(BOUND, case).await });

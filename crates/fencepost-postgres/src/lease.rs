@@ -43,7 +43,7 @@ impl Leases for PostgresStore {
         if !column::<bool>(one(&rows)?, 0)? {
             return Ok(Release::NotHeld);
         }
-        self.watcher().wake(self.hub(), &Topic::Lease(token.name.clone()), epoch);
+        self.watcher().wake(self.hub(), &Topic::Lease(token.name.clone()), Some(epoch));
         Ok(Release::Released)
     }
 
@@ -52,7 +52,7 @@ impl Leases for PostgresStore {
         let values: [_; 2] = [(&text as _, Type::TEXT), (&reason as _, Type::TEXT)];
         let rows = self.write("force_release_lease", FORCE, &values).await?;
         let epoch = column(one(&rows)?, 0)?;
-        self.watcher().wake(self.hub(), &Topic::Lease(name.clone()), epoch);
+        self.watcher().wake(self.hub(), &Topic::Lease(name.clone()), Some(epoch));
         Epoch::new(epoch).map_err(|cause| damaged("lease_grant", cause))
     }
 

@@ -61,7 +61,7 @@ impl Queues for PostgresStore {
                 *identities(one(&rows)?)?.first().ok_or_else(unanswered)?
             }
         };
-        self.hub().wake(&Topic::Messages(queue.clone()));
+        self.wake(&Topic::Messages(queue.clone()));
         Ok(id)
     }
 
@@ -74,7 +74,9 @@ impl Queues for PostgresStore {
         for rows in self.write_all("send_batch", &calls).await? {
             ids.extend(identities(one(&rows)?)?);
         }
-        self.hub().wake(&Topic::Messages(queue.clone()));
+        if !ids.is_empty() {
+            self.wake(&Topic::Messages(queue.clone()));
+        }
         Ok(ids)
     }
 
@@ -87,7 +89,7 @@ impl Queues for PostgresStore {
     ) -> Result<SentOnce> {
         let once = Once::of(queue, &message, key, ttl);
         let rows = self.write("send_once", SEND_ONCE, &once.values()).await?;
-        self.hub().wake(&Topic::Messages(queue.clone()));
+        self.wake(&Topic::Messages(queue.clone()));
         sent_once(one(&rows)?)
     }
 
@@ -124,7 +126,7 @@ impl Queues for PostgresStore {
         if steps > 0
             && let Some(queue) = queue
         {
-            self.hub().wake(&Topic::Messages(queue.clone()));
+            self.wake(&Topic::Messages(queue.clone()));
         }
         Ok(steps)
     }
@@ -133,7 +135,7 @@ impl Queues for PostgresStore {
 impl PostgresStore {
     async fn set_paused(&self, operation: &'static str, sql: &'static str, queue: &QueueName) -> Result<bool> {
         let rows = self.write(operation, sql, &[(&queue.as_str(), Type::TEXT)]).await?;
-        self.hub().wake(&Topic::Messages(queue.clone()));
+        self.wake(&Topic::Messages(queue.clone()));
         column(one(&rows)?, 0)
     }
 }

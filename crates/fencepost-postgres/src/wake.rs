@@ -27,6 +27,9 @@ const REST: u32 = 50;
 /// How long is waited at most.
 const LONGEST: Duration = Duration::from_secs(5);
 
+/// How long after a sleeper came, or was woken, it is woken once more where something may have been overlooked.
+const MAKE_SURE: Duration = Duration::from_secs(1);
+
 /// How long a topic is followed after its last sleeper went: most come again, and what happens meanwhile is theirs.
 const LINGER: Duration = Duration::from_secs(5);
 
@@ -52,7 +55,7 @@ pub(crate) struct Watcher {
 }
 
 /// The marks that calls of this store have made, whose sleepers they have woken, since the last look.
-type Own = Mutex<HashMap<Topic, i64>>;
+type Own = Mutex<HashMap<Topic, Option<i64>>>;
 
 /// So many of them are remembered at most; without one a sleeper may be woken twice.
 const REMEMBERED: usize = 1024;
@@ -60,7 +63,7 @@ const REMEMBERED: usize = 1024;
 impl Watcher {
     /// Wakes who sleeps on a topic in this process, after a call of this store has committed, and keeps the task from doing so again.
     /// `mark` is what `_topic_mark` tells from now on, where the call knows.
-    pub(crate) fn wake(&self, hub: &WakeHub, topic: &Topic, mark: i64) {
+    pub(crate) fn wake(&self, hub: &WakeHub, topic: &Topic, mark: Option<i64>) {
         let mut own = self.own.lock().expect("no panic while marks are held");
         if own.len() >= REMEMBERED {
             own.clear();
@@ -159,13 +162,22 @@ impl View {
             let (hash, mark, quiet) = (column::<i64>(row, 0)?, column::<Option<i64>>(row, 1)?, column::<bool>(row, 2)?);
             let Some(seen) = self.topics.get_mut(topic) else { continue };
             let is_first = seen.hash.replace(hash).is_none();
+            let has_risen = mark.is_some() && mark > seen.mark;
+            if mark.is_some() {
+                seen.mark = mark;
+            }
             if is_first {
-                seen.mark = mark;
-                seen.to_make_sure = (!quiet).then_some(now + LOOK);
-            } else if mark.is_some() && mark != seen.mark {
-                seen.mark = mark;
-                if own.get(topic).copied() != mark {
-                    hub.wake(topic);
+                seen.to_make_sure = (!quiet).then_some(now + MAKE_SURE);
+            } else if has_risen {
+                match own.get(topic) {
+                    Some(own) if *own == mark => {}
+                    // Its own doing, as far as can be told.
+                    Some(None) => seen.to_make_sure = Some(now + MAKE_SURE),
+                    _ => {
+                        hub.wake(topic);
+                        // What was numbered before it was committed may be there only now.
+                        seen.to_make_sure = (!quiet).then_some(now + MAKE_SURE);
+                    }
                 }
             } else if seen.to_make_sure.is_some_and(|at| at <= now) {
                 seen.to_make_sure = None;
@@ -214,6 +226,6 @@ fn name(topic: &Topic) -> String {
     match topic {
         Topic::Lease(name) => format!("lease/{name}"),
         Topic::Messages(queue) => format!("messages/{queue}"),
-        Topic::Slots(path) => format!("slots/{}/{}/{}", path.queue.as_str().len(), path.queue, path.consumer),
+        Topic::Slots(path) => format!("slots/{}/{}/{}", path.queue.as_str().chars().count(), path.queue, path.consumer),
     }
 }

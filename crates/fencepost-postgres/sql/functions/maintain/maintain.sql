@@ -145,6 +145,9 @@ begin
     for name in select q.name from fencepost.queue q where maintain.queue is null or q.name = maintain.queue order by q.id loop
         steps := steps + fencepost._empty(fencepost._queue(name))::integer;
     end loop;
+    if queue is null then
+        steps := steps + fencepost._forget_leases();
+    end if;
     return steps + fencepost._turn_states()::integer;
 end
 $$;

@@ -48,8 +48,7 @@ begin
 end
 $$;
 
--- How a topic stands: a number that differs once something happened to it that a sleeper may want to hear of, NULL for nothing
--- yet; and whether there is nothing that a sleeper could want now, so that it need not be woken to make sure.
+-- How a topic stands: a number that rises once something happened to it that a sleeper may want to hear of, NULL for nothing yet; and whether there is nothing that a sleeper could want now, so that it need not be woken to make sure.
 create or replace function fencepost._topic_mark(topic text, out mark bigint, out quiet boolean)
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -59,6 +58,18 @@ begin
     case split_part(topic, '/', 1)
         when 'lease' then
             select l.mark, l.quiet into mark, quiet from fencepost._lease_mark(substr(topic, 7)) l;
+        when 'messages' then
+            -- Positions are counted before they are committed, so this may be early.
+            select pg_sequence_last_value(to_regclass('fencepost.q' || q.id || '_position')), false into mark, quiet
+            from fencepost.queue q where q.name = substr(topic, 10);
+        when 'slots' then
+            -- Slots that become free add their epochs.
+            select coalesce(sum(s.epoch) filter (where s.worker is null), 0), false into mark, quiet
+            from (select split_part(topic, '/', 2)::integer as length, 8 + length(split_part(topic, '/', 2)) as start) t
+            join fencepost.queue q on q.name = substr(topic, t.start, t.length)
+            join fencepost.consumer c on c.queue_id = q.id and c.name = substr(topic, t.start + t.length + 1)
+            join fencepost.slot s on s.consumer_id = c.id
+            group by c.id;
         else
             null;
     end case;
