@@ -76,25 +76,31 @@ pub struct Owner {
     store: SqliteStore,
     token: SlotToken,
     acks: Acks,
-    /// What is acked with the next receive.
+    /// What is acked next.
     open: Option<BatchId>,
     wakes: WakeReceiver,
 }
 
 impl Consumer for Owner {
-    async fn take(&mut self, max: u32) -> Outcome<Vec<String>> {
+    async fn receive(&mut self, max: u32) -> Outcome<Vec<String>> {
         let max = BatchSize::new(max.into())?;
         let batch = match self.open.take() {
             Some(open) => self.store.ack_receive(&self.token, open, max).await?.next,
             None => self.store.receive(&self.token, max).await?,
         };
         let Some(batch) = batch else { return Ok(Vec::new()) };
-        match self.acks {
-            Acks::Apart => drop(self.store.ack(&self.token, batch.id).await?),
-            Acks::WithNext => self.open = Some(batch.id),
-        }
+        self.open = Some(batch.id);
         let texts = batch.messages.into_iter().map(|message| String::from_utf8(message.payload));
         Ok(texts.collect::<Result<_, _>>()?)
+    }
+
+    async fn ack(&mut self) -> Outcome<()> {
+        if self.acks == Acks::Apart
+            && let Some(open) = self.open.take()
+        {
+            self.store.ack(&self.token, open).await?;
+        }
+        Ok(())
     }
 
     async fn wait(&mut self) -> Outcome<()> {

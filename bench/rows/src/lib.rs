@@ -83,8 +83,20 @@ pub trait Subject: Clone + Send + Sync + Sized + 'static {
 
 /// Somebody who receives.
 pub trait Consumer: Send {
-    /// Receives up to `max` messages and acks them, or those before; empty when nothing waits.
-    fn take(&mut self, max: u32) -> impl Future<Output = Outcome<Vec<String>>> + Send;
+    /// Receives up to `max` messages; empty when nothing waits. Acks those before with it, when that is how the consumer acks.
+    fn receive(&mut self, max: u32) -> impl Future<Output = Outcome<Vec<String>>> + Send;
+
+    /// Acks what was received last, unless that is done with the next receive.
+    fn ack(&mut self) -> impl Future<Output = Outcome<()>> + Send;
+
+    /// Receives and acks.
+    fn take(&mut self, max: u32) -> impl Future<Output = Outcome<Vec<String>>> + Send {
+        async move {
+            let messages = self.receive(max).await?;
+            self.ack().await?;
+            Ok(messages)
+        }
+    }
 
     /// Waits until something may be there that came since the consumer was made.
     fn wait(&mut self) -> impl Future<Output = Outcome<()>> + Send;

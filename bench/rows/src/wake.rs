@@ -55,13 +55,14 @@ pub(crate) async fn send<S: Subject>(store: S, count: u64) -> Outcome<()> {
 async fn receive(mut consumer: impl Consumer, count: u64) -> Outcome<Measured> {
     let mut ages = Vec::new();
     while (ages.len() as u64) < count {
-        let messages = consumer.take(1).await?;
+        let messages = consumer.receive(1).await?;
         if messages.is_empty() {
             consumer.wait().await?;
         }
         for message in messages {
             ages.push(age(&message)?.as_secs_f64() * 1e3);
         }
+        consumer.ack().await?;
     }
     ages.sort_by(f64::total_cmp);
     Ok(vec![("p50", ages[ages.len() / 2]), ("p99", ages[ages.len() * 99 / 100])])

@@ -12,9 +12,9 @@ struct Mem {
     clock: Arc<ManualClock>,
 }
 
-async fn open() -> Mem {
+async fn open() -> Option<Mem> {
     let clock = Arc::new(ManualClock::default());
-    Mem { store: MemStore::new(clock.clone()), clock }
+    Some(Mem { store: MemStore::new(clock.clone()), clock })
 }
 
 fn run(tx: &mut MemTransaction<'_>, step: Step) -> Result<StepOutcome> {

@@ -34,4 +34,4 @@ pub use options::PostgresOptions;
 pub use source::carried_checksum;
 pub use store::PostgresStore;
 pub use tokio_postgres;
-pub use transaction::TransactionCalls;
+pub use transaction::{TransactionCalls, commit};

@@ -18,8 +18,7 @@ use crate::store::{column, one};
 /// Calls within a transaction of the caller's own connection to the database of the store.
 ///
 /// A call that fails dooms the transaction, as every failed statement does on PostgreSQL: it can only be rolled back. The driver's own
-/// [`Transaction::commit`] reports success even then, as the server rolls back without an error; [`TransactionCalls::commit_whole`]
-/// does not.
+/// [`Transaction::commit`] reports success even then, as the server rolls back without an error; [`commit`] does not.
 #[async_trait]
 pub trait TransactionCalls {
     /// Makes this transaction valid only under a lease: nobody else is granted the lease before it ends, and it is refused when
@@ -77,13 +76,6 @@ pub trait TransactionCalls {
     /// # Errors
     /// `open_batch` unless the batch is acked before, also in this transaction; `not_found`; `unsupported` above READ COMMITTED.
     async fn release_in(&self, token: &SlotToken) -> Result<Release>;
-
-    /// Commits, and fails when an earlier statement of the transaction had failed, so that nothing of it was stored.
-    ///
-    /// # Errors
-    /// `conflict` with code `transaction_aborted`: nothing was stored; `unknown_outcome` when the connection was lost before the
-    /// server answered; `busy` with code `serialization_failure`.
-    async fn commit_whole(self) -> Result<()>;
 }
 
 #[async_trait]
@@ -131,12 +123,16 @@ impl TransactionCalls for Transaction<'_> {
         let rows = call(self, "release_slot", RELEASE, &Presented::of(token).with(&[])).await?;
         Ok(if column(one(&rows)?, 0)? { Release::Released } else { Release::NotHeld })
     }
+}
 
-    async fn commit_whole(self) -> Result<()> {
-        // In an aborted transaction every statement fails but the one that ends it.
-        self.execute_typed("select", &[]).await.map_err(|error| driver_error(error).during("commit"))?;
-        self.commit().await.map_err(|error| call_error(error, Effect::Write).during("commit"))
-    }
+/// Commits, and says so when the server rolled back instead, because an earlier statement had failed: the driver's own commit answers
+/// success then.
+///
+/// # Errors
+/// `conflict` with code `transaction_aborted`: nothing is kept; `unknown_outcome` when the connection was lost while committing.
+pub async fn commit(transaction: Transaction<'_>) -> Result<()> {
+    call(&transaction, "commit", "select 1", &[]).await?;
+    transaction.commit().await.map_err(|error| call_error(error, Effect::Write).during("commit"))
 }
 
 async fn call(

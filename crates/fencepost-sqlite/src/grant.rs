@@ -4,6 +4,7 @@
 use std::time::Instant;
 
 use fencepost_core::{Error, Result};
+use rusqlite::Connection;
 use tokio::sync::mpsc;
 
 use crate::state::Group;
@@ -69,6 +70,10 @@ impl Call for Errand {
 
     fn undo(&self) -> Undo {
         Undo::Savepoint
+    }
+
+    fn look(&mut self, _connection: &Connection) -> bool {
+        false
     }
 
     fn run(&mut self, group: &mut Group<'_>) -> Result<(), Error> {

@@ -19,6 +19,7 @@ mod grant;
 mod guard;
 mod lease;
 mod log;
+mod look;
 mod maintain;
 mod member;
 mod options;

@@ -237,6 +237,10 @@ impl SqliteStore {
         self.0.readers.run(work).await.map_err(|error| error.during(operation))
     }
 
+    pub(crate) fn writer(&self) -> &Writer {
+        &self.0.writer
+    }
+
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.0.shared
     }

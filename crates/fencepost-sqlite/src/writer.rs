@@ -2,6 +2,7 @@
 //! and every one is answered after the commit. When SQLite rolls the whole group back, every caller hears it.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -51,6 +52,8 @@ pub(crate) trait Call: Send {
     fn since(&self) -> Instant;
     fn is_abandoned(&self) -> bool;
     fn undo(&self) -> Undo;
+    /// Looks outside the write lock, while no transaction is open, whether there is anything to write; if not, it can be answered.
+    fn look(&mut self, connection: &Connection) -> bool;
     fn run(&mut self, group: &mut Group<'_>) -> Result<(), Error>;
     fn answer(self: Box<Self>, ended: Ended<'_>);
 }
@@ -65,12 +68,29 @@ pub(crate) enum Ended<'e> {
     UndoneByThis(&'e Error),
 }
 
-struct Pending<T, F> {
+pub(crate) struct Pending<T, F> {
     undo: Undo,
     since: Instant,
-    work: Option<F>,
-    result: Option<Result<T>>,
+    pub(crate) work: Option<F>,
+    pub(crate) result: Option<Result<T>>,
     reply: oneshot::Sender<Result<T>>,
+}
+
+impl<T, F> Pending<T, F> {
+    pub(crate) fn new(undo: Undo, work: Option<F>, reply: oneshot::Sender<Result<T>>) -> Self {
+        Self { undo, since: Instant::now(), work, result: None, reply }
+    }
+
+    /// Keeps an error as the answer, and returns what the group hears of it.
+    pub(crate) fn fail(&mut self, error: Error) -> Result<(), Error> {
+        let shared = error.shared();
+        self.result = Some(Err(error));
+        Err(shared)
+    }
+}
+
+pub(crate) fn panicked() -> Error {
+    Error::new(Kind::Internal, "cannot finish the call: it panicked and was rolled back")
 }
 
 impl<T, F> Call for Pending<T, F>
@@ -90,21 +110,18 @@ where
         self.undo
     }
 
+    fn look(&mut self, _connection: &Connection) -> bool {
+        false
+    }
+
     fn run(&mut self, group: &mut Group<'_>) -> Result<(), Error> {
         let work = self.work.take().expect("a call runs once");
-        let result = std::panic::catch_unwind(AssertUnwindSafe(|| work(group))).unwrap_or_else(|_| {
-            Err(Error::new(Kind::Internal, "cannot finish the call: it panicked and was rolled back"))
-        });
-        match result {
+        match std::panic::catch_unwind(AssertUnwindSafe(|| work(group))).unwrap_or_else(|_| Err(panicked())) {
             Ok(value) => {
                 self.result = Some(Ok(value));
                 Ok(())
             }
-            Err(error) => {
-                let shared = error.shared();
-                self.result = Some(Err(error));
-                Err(shared)
-            }
+            Err(error) => self.fail(error),
         }
     }
 
@@ -129,6 +146,7 @@ pub(crate) enum Order {
 #[derive(Debug)]
 pub(crate) struct Writer {
     queue: Mutex<Option<mpsc::Sender<Order>>>,
+    is_busy: Arc<AtomicBool>,
     ended: watch::Receiver<()>,
 }
 
@@ -145,12 +163,14 @@ impl Writer {
         // The loop below waits for the lock by itself: SQLite's own waits are too coarse to be fair.
         connection.busy_timeout(Duration::ZERO).map_err(driver_error)?;
         let busy_timeout = options.busy_timeout;
+        let is_busy = Arc::new(AtomicBool::new(false));
+        let busy = is_busy.clone();
         thread::Builder::new()
             .name("fencepost-write".into())
             .spawn(move || {
                 let now = Instant::now();
-                let connection =
-                    Loop { connection, shared, receiver, busy_timeout, turn: now, free: now, last: 0 }.run();
+                let state = Loop { connection, shared, receiver, busy, busy_timeout, turn: now, free: now, last: 0 };
+                let connection = state.run();
                 // ORDER: this connection is the last of the store: closing the last one brings the write-ahead log into the file
                 // and removes it, but not while another one is just being closed.
                 readers.into_iter().for_each(|reader| drop(reader.join()));
@@ -158,7 +178,7 @@ impl Writer {
                 drop(ending);
             })
             .map_err(|cause| Error::new(Kind::Unavailable, "cannot start the writer thread").caused_by(cause))?;
-        Ok(Self { queue: Mutex::new(Some(sender)), ended })
+        Ok(Self { queue: Mutex::new(Some(sender)), is_busy, ended })
     }
 
     pub(crate) fn queue(&self) -> Result<mpsc::Sender<Order>> {
@@ -173,13 +193,24 @@ impl Writer {
         T: Send + 'static,
         F: FnOnce(&mut Group<'_>) -> Result<T> + Send + 'static,
     {
+        self.submit(|reply| Pending::new(undo, Some(work), reply)).await
+    }
+
+    /// Hands a call to the writer and waits for its answer.
+    pub(crate) async fn submit<T, C>(&self, call: impl FnOnce(oneshot::Sender<Result<T>>) -> C) -> Result<T>
+    where
+        C: Call + 'static,
+    {
         let queue = self.queue()?;
         let (reply, answer) = oneshot::channel();
-        let call =
-            Order::Call(Box::new(Pending { undo, since: Instant::now(), work: Some(work), result: None, reply }));
-        queue.send(call).await.map_err(|_| store_closed())?;
+        queue.send(Order::Call(Box::new(call(reply)))).await.map_err(|_| store_closed())?;
         drop(queue);
         answer.await.unwrap_or_else(|_| Err(store_closed()))
+    }
+
+    /// Whether nothing runs or waits. By the time of the answer it may have changed.
+    pub(crate) fn is_idle(&self) -> bool {
+        !self.is_busy.load(Ordering::Relaxed) && self.queue().is_ok_and(|queue| queue.capacity() == WAITING)
     }
 
     /// Runs `work` on the writer's thread while no transaction of this store is open.
@@ -209,6 +240,8 @@ struct Loop {
     connection: Connection,
     shared: Arc<Shared>,
     receiver: mpsc::Receiver<Order>,
+    /// Whether something runs.
+    busy: Arc<AtomicBool>,
     busy_timeout: Duration,
     turn: Instant,
     /// When this store last gave the write lock back.
@@ -221,15 +254,19 @@ impl Loop {
     /// Runs until no more orders can come, and returns the connection.
     fn run(mut self) -> Connection {
         while let Some(order) = self.receiver.blocking_recv() {
+            self.busy.store(true, Ordering::Relaxed);
             match order {
                 Order::Between(work) => work(),
-                Order::Call(first) => {
-                    let between = self.group(first);
-                    if let Some(work) = between {
+                Order::Call(mut first) => {
+                    if !first.is_abandoned() && first.look(&self.connection) {
+                        self.busy.store(false, Ordering::Relaxed);
+                        first.answer(Ended::Committed);
+                    } else if let Some(work) = self.group(first) {
                         work();
                     }
                 }
             }
+            self.busy.store(false, Ordering::Relaxed);
         }
         self.connection
     }
@@ -259,6 +296,8 @@ impl Loop {
             self.free = Instant::now();
         }
         self.last = done.len();
+        // ORDER: whoever is answered and calls again at once finds the writer idle.
+        self.busy.store(between.is_some(), Ordering::Relaxed);
         for (index, call) in done.into_iter().enumerate() {
             call.answer(match &ended {
                 Ok(()) => Ended::Committed,

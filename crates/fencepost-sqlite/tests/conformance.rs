@@ -20,13 +20,13 @@ fn options(clock: &Arc<ManualClock>) -> SqliteOptions {
     SqliteOptions::default().create(true).clock(clock.clone())
 }
 
-async fn open() -> Sqlite {
+async fn open() -> Option<Sqlite> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let clock = Arc::new(ManualClock::default());
     let path = folder.path().join("store.db");
     let store = SqliteStore::open(&path, options(&clock)).await.expect("a fresh store opens");
     let witness = Connection::open(path).expect("a witness connects").into();
-    Sqlite { folder, store, clock, witness }
+    Some(Sqlite { folder, store, clock, witness })
 }
 
 fn run(tx: &WriteTransaction<'_, '_>, step: Step) -> Result<StepOutcome> {

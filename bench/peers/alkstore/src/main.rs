@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use alkstore::{EnqueueOpts, Queue, QueueOpts, Store, WakeReceiver};
+use alkstore::{EnqueueOpts, JobHandle, Queue, QueueOpts, Store, WakeReceiver};
 use alkstore_sqlite::SqliteOpts;
 use fencepost_bench_rows::{Acks, Consumer, FILL, Outcome, Subject, Synchronous, message, run, say};
 use serde_json::Value;
@@ -72,7 +72,8 @@ impl Subject for Alkstore {
         if acks != Acks::Apart {
             return Err("alkstore-sqlite has no call that acks and claims".into());
         }
-        Ok(Claimant { queue: self.queue.clone(), wakes: self.store.listen(QUEUE).await? })
+        let wakes = self.store.listen(QUEUE).await?;
+        Ok(Claimant { queue: self.queue.clone(), claimed: Vec::new(), wakes })
     }
 
     async fn maintain(&self) -> Outcome<()> {
@@ -93,25 +94,28 @@ impl Subject for Alkstore {
 /// Somebody who claims and listens.
 struct Claimant {
     queue: Arc<dyn Queue>,
+    claimed: Vec<Box<dyn JobHandle>>,
     wakes: Box<dyn WakeReceiver>,
 }
 
 impl Consumer for Claimant {
-    async fn take(&mut self, max: u32) -> Outcome<Vec<String>> {
-        if max == 1 {
-            let Some(job) = self.queue.claim_one(WORKER).await? else { return Ok(Vec::new()) };
-            let text = job.job().payload_as()?;
+    async fn receive(&mut self, max: u32) -> Outcome<Vec<String>> {
+        self.claimed = if max == 1 {
+            self.queue.claim_one(WORKER).await?.into_iter().collect()
+        } else {
+            self.queue.claim_batch(WORKER, max.into()).await?
+        };
+        Ok(self.claimed.iter().map(|job| job.job().payload_as()).collect::<Result<_, _>>()?)
+    }
+
+    async fn ack(&mut self) -> Outcome<()> {
+        if self.claimed.len() > 1 {
+            let ids: Vec<i64> = self.claimed.drain(..).map(|job| job.job().id).collect();
+            self.queue.ack_batch(&ids).await?;
+        } else if let Some(job) = self.claimed.pop() {
             job.ack().await?;
-            return Ok(vec![text]);
         }
-        let jobs = self.queue.claim_batch(WORKER, max.into()).await?;
-        if jobs.is_empty() {
-            return Ok(Vec::new());
-        }
-        let ids: Vec<i64> = jobs.iter().map(|job| job.job().id).collect();
-        let texts = jobs.iter().map(|job| job.job().payload_as()).collect::<Result<_, _>>()?;
-        self.queue.ack_batch(&ids).await?;
-        Ok(texts)
+        Ok(())
     }
 
     async fn wait(&mut self) -> Outcome<()> {

@@ -1,7 +1,7 @@
 //! Callers' own transactions: what of them is stored, and what the commit says.
 
 use fencepost_core::{AcquireLease, Acquired, Epoch, HolderName, Kind, LeaseName, LeaseToken, Leases};
-use fencepost_postgres::TransactionCalls;
+use fencepost_postgres::{TransactionCalls, commit};
 use fencepost_test_support::FaultProxy;
 use tokio_postgres::NoTls;
 
@@ -27,7 +27,7 @@ async fn b21_a_commit_after_an_ignored_failure_fails() {
         let open = client.transaction().await.unwrap();
         open.batch_execute("insert into paid values (7)").await.unwrap();
         let guarded = open.guard_in(by).await;
-        let committed = open.commit_whole().await;
+        let committed = commit(open).await;
         assert_eq!((guarded.is_ok(), committed.is_ok()), (stored == 1, stored == 1));
         if let Err(error) = committed {
             assert_eq!((error.kind(), error.code()), (Kind::Conflict, "transaction_aborted"));
@@ -48,7 +48,7 @@ async fn a_commit_whose_reply_is_lost_is_unknown() {
     let open = client.transaction().await.unwrap();
     open.guard_in(&token).await.unwrap();
     let lost = proxy.lose_reply("COMMIT");
-    let error = open.commit_whole().await.unwrap_err();
+    let error = commit(open).await.unwrap_err();
     lost.happened().await;
     assert_eq!((error.kind(), error.operation()), (Kind::UnknownOutcome, Some("commit")), "{error:?}");
 }

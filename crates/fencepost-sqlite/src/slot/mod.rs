@@ -14,18 +14,20 @@ use fencepost_core::{
     Failure, FailurePolicy, FailureText, Forced, Kind, MessageId, NackOutcome, Nacked, QueueName, Reason, Release,
     Renewal, Result, SlotGrant, SlotIndex, SlotStatus, SlotToken, Slots, Timestamp, random_u64,
 };
+use rusqlite::Connection;
 
 use crate::aside;
 use crate::consumer::{self, ConsumerRow};
 use crate::forced::{self, Subject};
 use crate::grant::GiveBack;
+use crate::look::Look;
 use crate::state::{Group, recorded};
 use crate::statement::value;
 use crate::store::SqliteStore;
 
 pub(crate) use finish::ack;
 use finish::{Decision, ack_through, dispose, suspect};
-use receive::{Look, Received, ack_receive, look, look_ahead, receive};
+use receive::{Received, Seen, ack_receive, look, look_ahead, receive};
 pub(crate) use row::{load, load_all, store};
 
 #[async_trait]
@@ -59,21 +61,16 @@ impl Slots for SqliteStore {
 
     async fn receive(&self, token: &SlotToken, max: BatchSize) -> Result<Option<Batch>> {
         loop {
-            let (looked, clock) = (token.clone(), self.shared().clone());
-            let look = self
-                .read("receive", move |snapshot| {
-                    let now = clock.clock.now(recorded(snapshot)?);
-                    look(snapshot, &looked, max, now)
-                })
-                .await?;
-            let seen = match look {
-                Look::Done(batch) => return Ok(batch),
-                Look::Transition(seen) => seen,
+            let (token, shared) = (token.clone(), self.shared().clone());
+            let look = move |snapshot: &Connection| {
+                let now = shared.clock.now(recorded(snapshot)?);
+                let (token, seen) = match look(snapshot, &token, max, now)? {
+                    Seen::Decided(batch) => return Ok(Look::Done(Received::Batch(batch))),
+                    Seen::Slot(seen) => (token.clone(), seen),
+                };
+                Ok(Look::write(move |group| receive(group, &token, max, seen)))
             };
-            let token = token.clone();
-            if let Received::Batch(batch) =
-                self.transact("receive", move |group| receive(group, &token, max, seen)).await?
-            {
+            if let Received::Batch(batch) = self.look_and_transact("receive", max.get(), look).await? {
                 return Ok(batch);
             }
             // What was passed over is bounded by transaction, so that other writers get their turn in between.
@@ -150,15 +147,13 @@ impl Slots for SqliteStore {
     }
 
     async fn ack_receive(&self, token: &SlotToken, batch: BatchId, max: BatchSize) -> Result<AckReceived> {
-        let (looked, clock) = (token.clone(), self.shared().clone());
-        let seen = self
-            .read("ack_receive", move |snapshot| {
-                let now = clock.clock.now(recorded(snapshot)?);
-                look_ahead(snapshot, &looked, batch, max, now)
-            })
-            .await?;
-        let token = token.clone();
-        self.transact("ack_receive", move |group| ack_receive(group, &token, batch, max, seen)).await
+        let (token, shared) = (token.clone(), self.shared().clone());
+        let look = move |snapshot: &Connection| {
+            let now = shared.clock.now(recorded(snapshot)?);
+            let (token, seen) = (token.clone(), look_ahead(snapshot, &token, batch, max, now)?);
+            Ok(Look::write(move |group| ack_receive(group, &token, batch, max, seen)))
+        };
+        self.look_and_transact("ack_receive", max.get(), look).await
     }
 
     async fn renew_slot(&self, token: &SlotToken) -> Result<Renewal> {

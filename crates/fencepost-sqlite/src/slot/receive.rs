@@ -19,15 +19,15 @@ use crate::state::Group;
 const PASSES: usize = 16;
 
 /// What a look outside the write lock found.
-pub(super) enum Look {
+pub(super) enum Seen {
     /// It decides: nothing there, or the open batch again with nothing to write.
-    Done(Option<Batch>),
+    Decided(Option<Batch>),
     /// Something has to be written.
-    Transition(Option<Box<Seen>>),
+    Slot(Option<Box<SeenSlot>>),
 }
 
 /// A slot as it was seen, with what a receive would hand out.
-pub(super) struct Seen {
+pub(super) struct SeenSlot {
     state: SlotState,
     messages: Vec<Message>,
     through: Position,
@@ -41,7 +41,7 @@ pub(super) enum Received {
 }
 
 /// Reads the slot and what waits in one snapshot.
-pub(super) fn look(snapshot: &Connection, token: &SlotToken, max: BatchSize, now: Timestamp) -> Result<Look> {
+pub(super) fn look(snapshot: &Connection, token: &SlotToken, max: BatchSize, now: Timestamp) -> Result<Seen> {
     let consumer = consumer::load(snapshot, &token.path)?;
     let state = row::load(snapshot, &consumer, &token.path, token.slot)?;
     if let Some(open) = state.batch.filter(|open| open.size > 0) {
@@ -49,25 +49,25 @@ pub(super) fn look(snapshot: &Connection, token: &SlotToken, max: BatchSize, now
         let Outcome::Reissued(_) = judged.outcome else { return Err(unexpected("receive", token, judged.outcome)) };
         let messages = open_messages(snapshot, &consumer, token.slot, &state, open)?;
         return Ok(match judged.next {
-            None => Look::Done(Some(complete(messages, &open)?)),
-            Some(_) => Look::Transition(Some(Box::new(Seen { state, messages, through: open.through }))),
+            None => Seen::Decided(Some(complete(messages, &open)?)),
+            Some(_) => Seen::Slot(Some(Box::new(SeenSlot { state, messages, through: open.through }))),
         });
     }
     if !state.is_own(token.epoch) || state.batch.is_some() || state.isolated.is_some() {
-        return Ok(Look::Transition(None));
+        return Ok(Seen::Slot(None));
     }
     if consumer.paused {
-        return Ok(Look::Done(None));
+        return Ok(Seen::Decided(None));
     }
     if consumer.has_aside(snapshot, token.slot)? {
         let due = consumer.next_due(snapshot, token.slot)?.is_some_and(|due| due <= now);
         let waits = !waiting(snapshot, &consumer, token.slot, state.cursor, BatchSize::ONE)?.is_empty();
-        return Ok(if due || waits { Look::Transition(None) } else { Look::Done(None) });
+        return Ok(if due || waits { Seen::Slot(None) } else { Seen::Decided(None) });
     }
     let positions = waiting(snapshot, &consumer, token.slot, state.cursor, max)?;
-    let Some(through) = positions.last().copied().map(Position::from_storage) else { return Ok(Look::Done(None)) };
-    Ok(Look::Transition(
-        plain(snapshot, &consumer, &positions, now)?.map(|messages| Box::new(Seen { state, messages, through })),
+    let Some(through) = positions.last().copied().map(Position::from_storage) else { return Ok(Seen::Decided(None)) };
+    Ok(Seen::Slot(
+        plain(snapshot, &consumer, &positions, now)?.map(|messages| Box::new(SeenSlot { state, messages, through })),
     ))
 }
 
@@ -153,11 +153,11 @@ pub(super) fn receive(
     group: &mut Group<'_>,
     token: &SlotToken,
     max: BatchSize,
-    seen: Option<Box<Seen>>,
+    seen: Option<Box<SeenSlot>>,
 ) -> Result<Received> {
     let consumer = consumer::load(group.connection(), &token.path)?;
     let state = row::load(group.connection(), &consumer, &token.path, token.slot)?;
-    let still = |seen: &Seen| -> Result<bool> {
+    let still = |seen: &SeenSlot| -> Result<bool> {
         let plain = || Ok(!consumer.paused && !consumer.has_aside(group.connection(), token.slot)?);
         Ok(seen.state == state && (state.batch.is_some() || plain()?))
     };

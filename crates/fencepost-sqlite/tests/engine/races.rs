@@ -15,7 +15,7 @@ use fencepost_core::{
 use fencepost_sqlite::SqliteStore;
 use fencepost_sqlite::rusqlite::TransactionBehavior;
 
-use crate::place::{Place, billing, claim, index, orders, refused, run, text};
+use crate::place::{Place, billing, claim, commits, index, orders, queued, refused, run, text};
 
 /// How long the mix runs.
 const MIX: Duration = Duration::from_secs(4);
@@ -193,5 +193,38 @@ fn b26_calls_behind_an_open_transaction_are_busy_within_their_bound() {
         held.commit().unwrap();
         store.send(&orders(), text("after")).await.unwrap();
         assert_eq!(crate::place::texts(&store).await, ["mine", "after"]);
+    });
+}
+
+/// An empty receive is answered by what it reads, whoever has the write lock, and whether or not this store waits for it.
+#[test]
+fn an_empty_receive_waits_for_no_lock_and_writes_nothing() {
+    run(async {
+        let place = Place::new();
+        let bound = Duration::from_millis(300);
+        let store = place.open_with(place.options().busy_timeout(bound)).await;
+        crate::place::stage(&store).await;
+        let token = claim(&store, "w1", 0, Duration::from_secs(60)).await.token;
+        let before = commits(&place.file());
+        let mut own = place.connect();
+        let held = own.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+
+        assert_eq!(store.receive(&token, BatchSize::ONE).await.unwrap(), None, "the writer is idle");
+        let queue = orders();
+        let sent = queued(store.send(&queue, text("waits")));
+        for _ in 0..20 {
+            assert_eq!(store.receive(&token, BatchSize::default()).await.unwrap(), None, "the writer waits");
+        }
+        refused(sent.await, Kind::Busy, "busy");
+        drop(held);
+        assert_eq!(commits(&place.file()), before);
+
+        let there = (0..16).map(|n| text(n.to_string())).collect();
+        store.send_batch(&queue, there).await.unwrap();
+        let held = own.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+        let refusal = store.receive(&token, BatchSize::ONE).await;
+        drop(held);
+        refused(refusal, Kind::Busy, "busy");
+        assert_eq!(store.receive(&token, BatchSize::ONE).await.unwrap().unwrap().messages.len(), 1);
     });
 }
