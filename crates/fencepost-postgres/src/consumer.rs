@@ -53,7 +53,7 @@ impl Consumers for PostgresStore {
         if !column::<bool>(one(&rows)?, 0)? {
             return Ok(Dropped::Absent);
         }
-        self.hub().wake(&Topic::Slots(path.clone()));
+        self.wake(&Topic::Slots(path.clone()));
         Ok(Dropped::Dropped)
     }
 

@@ -52,7 +52,7 @@ impl DeadLetters for PostgresStore {
     async fn replay_dead_letters(&self, path: &ConsumerPath, ids: Option<&[MessageId]>) -> Result<u64> {
         let replayed = self.decide("replay_dead_letters", REPLAY, path, ids).await?;
         if replayed > 0 {
-            self.hub().wake(&Topic::Messages(path.queue.clone()));
+            self.wake(&Topic::Messages(path.queue.clone()));
         }
         Ok(replayed)
     }

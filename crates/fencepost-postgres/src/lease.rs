@@ -43,7 +43,7 @@ impl Leases for PostgresStore {
         if !column::<bool>(one(&rows)?, 0)? {
             return Ok(Release::NotHeld);
         }
-        self.hub().wake(&Topic::Lease(token.name.clone()));
+        self.watcher().wake(self.hub(), &Topic::Lease(token.name.clone()), Some(epoch));
         Ok(Release::Released)
     }
 
@@ -51,8 +51,9 @@ impl Leases for PostgresStore {
         let (text, reason) = (name.as_str(), reason.as_str());
         let values: [_; 2] = [(&text as _, Type::TEXT), (&reason as _, Type::TEXT)];
         let rows = self.write("force_release_lease", FORCE, &values).await?;
-        self.hub().wake(&Topic::Lease(name.clone()));
-        Epoch::new(column(one(&rows)?, 0)?).map_err(|cause| damaged("lease_grant", cause))
+        let epoch = column(one(&rows)?, 0)?;
+        self.watcher().wake(self.hub(), &Topic::Lease(name.clone()), Some(epoch));
+        Epoch::new(epoch).map_err(|cause| damaged("lease_grant", cause))
     }
 
     async fn lease_history(&self, name: &LeaseName) -> Result<Vec<Forced>> {

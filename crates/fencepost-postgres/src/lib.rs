@@ -30,6 +30,8 @@ mod wake;
 
 pub use error::driver_error;
 pub use options::PostgresOptions;
+#[doc(hidden)]
+pub use source::carried_checksum;
 pub use store::PostgresStore;
 pub use tokio_postgres;
 pub use transaction::TransactionCalls;

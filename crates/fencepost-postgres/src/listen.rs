@@ -71,6 +71,11 @@ impl Listener {
         }
     }
 
+    /// Whether notifications arrive.
+    pub(crate) fn hears(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| !open.driver.is_finished())
+    }
+
     /// The next notification's hash. Waits for ever when nothing can come. Cancel-safe.
     pub(crate) async fn heard(&mut self) -> i64 {
         loop {

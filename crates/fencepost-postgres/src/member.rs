@@ -37,7 +37,7 @@ impl Members for PostgresStore {
         let number = |index| Ok(column::<i32>(row, index)?.unsigned_abs());
         let renewed: Vec<bool> = column(row, 3)?;
         if column(row, 4)? {
-            self.hub().wake(&Topic::Slots(path.clone()));
+            self.wake(&Topic::Slots(path.clone()));
         }
         Ok(Pulse {
             workers: number(0)?,
@@ -52,7 +52,7 @@ impl Members for PostgresStore {
         let values: [_; 3] = [(&queue as _, Type::TEXT), (&consumer as _, Type::TEXT), (&member as _, Type::TEXT)];
         let rows = self.write("leave", LEAVE, &values).await?;
         if column(one(&rows)?, 0)? {
-            self.hub().wake(&Topic::Slots(path.clone()));
+            self.wake(&Topic::Slots(path.clone()));
         }
         Ok(())
     }

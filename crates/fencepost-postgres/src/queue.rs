@@ -61,7 +61,7 @@ impl Queues for PostgresStore {
                 *identities(one(&rows)?)?.first().ok_or_else(unanswered)?
             }
         };
-        self.hub().wake(&Topic::Messages(queue.clone()));
+        self.wake(&Topic::Messages(queue.clone()));
         Ok(id)
     }
 
@@ -75,7 +75,7 @@ impl Queues for PostgresStore {
             ids.extend(identities(one(&rows)?)?);
         }
         if !ids.is_empty() {
-            self.hub().wake(&Topic::Messages(queue.clone()));
+            self.wake(&Topic::Messages(queue.clone()));
         }
         Ok(ids)
     }
@@ -91,7 +91,7 @@ impl Queues for PostgresStore {
         let rows = self.write("send_once", SEND_ONCE, &once.values()).await?;
         let sent = sent_once(one(&rows)?)?;
         if !sent.deduplicated {
-            self.hub().wake(&Topic::Messages(queue.clone()));
+            self.wake(&Topic::Messages(queue.clone()));
         }
         Ok(sent)
     }
@@ -129,7 +129,7 @@ impl Queues for PostgresStore {
         if steps > 0
             && let Some(queue) = queue
         {
-            self.hub().wake(&Topic::Messages(queue.clone()));
+            self.wake(&Topic::Messages(queue.clone()));
         }
         Ok(steps)
     }
@@ -140,7 +140,7 @@ impl PostgresStore {
         let rows = self.write(operation, sql, &[(&queue.as_str(), Type::TEXT)]).await?;
         let changed = column(one(&rows)?, 0)?;
         if changed {
-            self.hub().wake(&Topic::Messages(queue.clone()));
+            self.wake(&Topic::Messages(queue.clone()));
         }
         Ok(changed)
     }

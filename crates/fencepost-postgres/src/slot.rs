@@ -190,7 +190,7 @@ impl Slots for PostgresStore {
             (&reason as _, Type::TEXT),
         ];
         let rows = self.write("force_release_slot", FORCE, &values).await?;
-        self.hub().wake(&Topic::Slots(path.clone()));
+        self.wake(&Topic::Slots(path.clone()));
         Epoch::new(column(one(&rows)?, 0)?).map_err(|cause| damaged("slot", cause))
     }
 
@@ -257,7 +257,7 @@ impl PostgresStore {
         if !column::<bool>(one(&rows)?, 0)? {
             return Ok(Release::NotHeld);
         }
-        self.hub().wake(&Topic::Slots(token.path.clone()));
+        self.wake(&Topic::Slots(token.path.clone()));
         Ok(Release::Released)
     }
 }

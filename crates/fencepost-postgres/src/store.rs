@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
-use fencepost_core::{Error, Kind, Result, Store, StoreInfo, Timestamp, WakeHub};
+use fencepost_core::{Error, Kind, Result, Store, StoreInfo, Timestamp, Topic, WakeHub};
 use tokio::runtime::Handle;
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
@@ -110,6 +110,11 @@ impl PostgresStore {
 
     pub(crate) fn hub(&self) -> &WakeHub {
         &self.0.hub
+    }
+
+    /// Wakes who sleeps on a topic in this process, after a call of this store has committed.
+    pub(crate) fn wake(&self, topic: &Topic) {
+        self.0.watcher.wake(&self.0.hub, topic, None);
     }
 
     pub(crate) fn watcher(&self) -> &Watcher {

@@ -2,7 +2,7 @@
 //! something has happened to what is slept on. Nobody asleep, nobody looks. The looks are the truth, notifications only save time.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use fencepost_core::{Result, Topic, WakeHub, WakeReceiver, Wakeups};
@@ -15,11 +15,20 @@ use crate::store::{Inner, PostgresStore, column};
 /// How often is looked, unless a look takes long.
 const LOOK: Duration = Duration::from_millis(250);
 
+/// How often, once everybody who commits notifies: it is heard here, and the sleepers have been known for [`KNOWN`].
+const LOOK_WHEN_TOLD: Duration = Duration::from_secs(1);
+
+/// How long a sleeper is looked after more often: a transaction that is older than its registration does not notify.
+const KNOWN: Duration = Duration::from_secs(5);
+
 /// How many times as long as a look took is waited for the next, so that many sleepers do not keep the server busy by sleeping.
-const REST: u32 = 20;
+const REST: u32 = 50;
 
 /// How long is waited at most.
-const LONGEST: Duration = Duration::from_secs(2);
+const LONGEST: Duration = Duration::from_secs(5);
+
+/// How long after a sleeper came, or was woken, it is woken once more where something may have been overlooked.
+const MAKE_SURE: Duration = Duration::from_secs(1);
 
 /// How long a topic is followed after its last sleeper went: most come again, and what happens meanwhile is theirs.
 const LINGER: Duration = Duration::from_secs(5);
@@ -42,9 +51,28 @@ impl Wakeups for PostgresStore {
 #[derive(Debug, Default)]
 pub(crate) struct Watcher {
     came: Arc<Notify>,
+    own: Arc<Own>,
 }
 
+/// The marks that calls of this store have made, whose sleepers they have woken, since the last look.
+type Own = Mutex<HashMap<Topic, Option<i64>>>;
+
+/// So many of them are remembered at most; without one a sleeper may be woken twice.
+const REMEMBERED: usize = 1024;
+
 impl Watcher {
+    /// Wakes who sleeps on a topic in this process, after a call of this store has committed, and keeps the task from doing so again.
+    /// `mark` is what `_topic_mark` tells from now on, where the call knows.
+    pub(crate) fn wake(&self, hub: &WakeHub, topic: &Topic, mark: Option<i64>) {
+        let mut own = self.own.lock().expect("no panic while marks are held");
+        if own.len() >= REMEMBERED {
+            own.clear();
+        }
+        own.insert(topic.clone(), mark);
+        drop(own);
+        hub.wake(topic);
+    }
+
     /// Ends the task, which finds the store gone or closed.
     pub(crate) fn end(&self) {
         self.came.notify_one();
@@ -70,7 +98,7 @@ pub(crate) fn watch(store: &PostgresStore, inner: Weak<Inner>, hub: WakeHub) {
                 tracing::debug!(%error, "cannot look for what others have done");
             }
             drop(store);
-            let rest = (since.elapsed() * REST).clamp(LOOK, LONGEST);
+            let rest = (since.elapsed() * REST).clamp(view.pace(), LONGEST);
             view.rest(rest, &hub, &came).await;
         }
     });
@@ -94,6 +122,7 @@ struct Seen {
     mark: Option<i64>,
     /// When a sleeper is woken to make sure: something may have happened between its coming and the first look.
     to_make_sure: Option<Instant>,
+    since: Instant,
     last_slept_on: Instant,
 }
 
@@ -105,7 +134,7 @@ impl View {
             if let Some(seen) = self.topics.get_mut(topic) {
                 seen.last_slept_on = now;
             } else {
-                let seen = Seen { hash: None, mark: None, to_make_sure: None, last_slept_on: now };
+                let seen = Seen { hash: None, mark: None, to_make_sure: None, since: now, last_slept_on: now };
                 self.topics.insert(topic.clone(), seen);
                 self.registered = None;
             }
@@ -125,18 +154,31 @@ impl View {
         if self.listener.as_ref().is_none_or(Listener::is_to_be_renewed) {
             self.listener = Some(Listener::start(store).await);
         }
+        // ORDER: taken before the look, which shows all of them, or what came after.
+        let own = std::mem::take(&mut *store.watcher().own.lock().expect("no panic while marks are held"));
         let rows = store.read("wakes", MARKS, &[(&names, Type::TEXT_ARRAY)]).await?;
         let now = Instant::now();
         for (topic, row) in topics.iter().zip(&rows) {
             let (hash, mark, quiet) = (column::<i64>(row, 0)?, column::<Option<i64>>(row, 1)?, column::<bool>(row, 2)?);
             let Some(seen) = self.topics.get_mut(topic) else { continue };
             let is_first = seen.hash.replace(hash).is_none();
+            let has_risen = mark.is_some() && mark > seen.mark;
+            if mark.is_some() {
+                seen.mark = mark;
+            }
             if is_first {
-                seen.mark = mark;
-                seen.to_make_sure = (!quiet).then_some(now + LOOK);
-            } else if mark.is_some() && mark != seen.mark {
-                seen.mark = mark;
-                hub.wake(topic);
+                seen.to_make_sure = (!quiet).then_some(now + MAKE_SURE);
+            } else if has_risen {
+                match own.get(topic) {
+                    Some(own) if *own == mark => {}
+                    // Its own doing, as far as can be told.
+                    Some(None) => seen.to_make_sure = Some(now + MAKE_SURE),
+                    _ => {
+                        hub.wake(topic);
+                        // What was numbered before it was committed may be there only now.
+                        seen.to_make_sure = (!quiet).then_some(now + MAKE_SURE);
+                    }
+                }
             } else if seen.to_make_sure.is_some_and(|at| at <= now) {
                 seen.to_make_sure = None;
                 hub.wake(topic);
@@ -145,7 +187,13 @@ impl View {
         Ok(())
     }
 
-    /// Waits for the next look, and wakes meanwhile whom a notification concerns.
+    /// How soon to look again.
+    fn pace(&self) -> Duration {
+        let is_told = self.listener.as_ref().is_some_and(Listener::hears);
+        if is_told && self.topics.values().all(|seen| seen.since.elapsed() > KNOWN) { LOOK_WHEN_TOLD } else { LOOK }
+    }
+
+    /// Waits until it is time for the next look: soon, or at once when a topic that is followed was notified of or a new one came.
     async fn rest(&mut self, rest: Duration, hub: &WakeHub, came: &Notify) {
         let until = tokio::time::Instant::now() + rest;
         loop {
@@ -158,8 +206,8 @@ impl View {
             tokio::select! {
                 () = tokio::time::sleep_until(until) => return,
                 hash = notified => {
-                    for (topic, _) in self.topics.iter().filter(|(_, seen)| seen.hash == Some(hash)) {
-                        hub.wake(topic);
+                    if self.topics.values().any(|seen| seen.hash == Some(hash)) {
+                        return;
                     }
                 }
                 () = came.notified() => {
@@ -178,6 +226,6 @@ fn name(topic: &Topic) -> String {
     match topic {
         Topic::Lease(name) => format!("lease/{name}"),
         Topic::Messages(queue) => format!("messages/{queue}"),
-        Topic::Slots(path) => format!("slots/{}/{}/{}", path.queue.as_str().len(), path.queue, path.consumer),
+        Topic::Slots(path) => format!("slots/{}/{}/{}", path.queue.as_str().chars().count(), path.queue, path.consumer),
     }
 }

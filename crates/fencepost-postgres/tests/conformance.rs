@@ -15,7 +15,7 @@ use fencepost_postgres::{TransactionCalls, driver_error};
 
 use crate::stage::Stage;
 
-/// Hashes every row and sequence of the schema, but for the clock of tests.
+/// Hashes every row and sequence of the schema, but for the clock of tests and for who sleeps.
 const MARK: &str = r"
     create or replace function pg_temp.mark() returns bigint language plpgsql as $$
     declare
@@ -25,7 +25,7 @@ const MARK: &str = r"
     begin
         for relation in
             select c.oid::regclass::text as name, c.relkind from pg_class c
-            where c.relnamespace = 'fencepost'::regnamespace and c.relkind in ('r', 'S') and c.relname <> 'test_clock' order by c.oid
+            where c.relnamespace = 'fencepost'::regnamespace and c.relkind in ('r', 'S') and c.relname !~ '^(test_clock|asleep_)' order by c.oid
         loop
             execute case relation.relkind
                 when 'S' then format('select last_value from %s', relation.name)

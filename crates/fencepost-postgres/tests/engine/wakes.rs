@@ -52,6 +52,24 @@ async fn a_release_wakes_who_waits_for_the_lease_and_nobody_else() {
     assert!(asleep(&mut stranger));
 }
 
+/// Who comes after a release is not woken by it, however late word of it arrives.
+#[tokio::test]
+async fn a_sleeper_is_not_woken_by_what_was_before_it() {
+    let Some(stage) = Stage::new().await else { return };
+    let store = &stage.store;
+    let topic = Topic::Lease(name("nightly"));
+    let sleeper = store.wakes(&topic);
+    listening(&stage, 1).await;
+    for _ in 0..5 {
+        let token = acquire(store, "nightly").await;
+        store.release_lease(&token).await.unwrap();
+        let mut late = store.wakes(&topic);
+        tokio::time::sleep(Duration::from_millis(300)).await; // TIME: the notification and a look have passed
+        assert!(asleep(&mut late));
+    }
+    drop(sleeper);
+}
+
 /// A release through another handle, right after the sleeper came or long after, wakes it.
 #[tokio::test]
 async fn a_release_elsewhere_wakes_who_waits_for_the_lease() {

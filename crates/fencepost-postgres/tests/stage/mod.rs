@@ -57,8 +57,9 @@ pub fn options() -> PostgresOptions {
 /// A database with the schema: its clock stands still, or is the server's own.
 pub async fn installed(stands_still: bool) -> Option<TestDatabase> {
     let server = skip_or_fail(PgServer::shared().await)?;
-    let folder = env::var_os(SQL_DIR).unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("sql").into());
-    let key = format!("fencepost-postgres, {stands_still}, {}", contents(Path::new(&folder)));
+    let sql =
+        env::var_os(SQL_DIR).map_or_else(fencepost_postgres::carried_checksum, |folder| contents(Path::new(&folder)));
+    let key = format!("fencepost-postgres, {stands_still}, {sql}");
     let install = async |url: String| {
         let store = PostgresStore::open(&url, options().create(true)).await?;
         store.close().await;

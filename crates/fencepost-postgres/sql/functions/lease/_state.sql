@@ -73,4 +73,4 @@ language sql stable
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
-as $$ select case when l.holder is null then l.term end, l.holder is not null from fencepost._lease_state l where l.name = of $$;
+as $$ select case when l.holder is null then l.epoch end, l.holder is not null from fencepost._lease_state l where l.name = of $$;

@@ -27,7 +27,8 @@ begin
 end
 $$;
 
--- The highest epoch whose slot is free, with the members; quiet while no slot is free. A consumer that is gone has a mark of its own.
+-- The sum of the epochs of free slots and of a number for each member: it rises when a slot becomes free or somebody joins. Quiet while
+-- no slot is free.
 create or replace function fencepost._slots_mark(topic text, out mark bigint, out quiet boolean)
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -38,11 +39,9 @@ declare
     found_id integer := (
         select c.id from fencepost.queue q join fencepost.consumer c on c.queue_id = q.id
         where q.name = convert_from(substr(names, 1, bytes), 'UTF8') and c.name = convert_from(substr(names, bytes + 2), 'UTF8'));
-    free bigint;
 begin
-    select max(coalesce(s.epoch, 0)) into free from fencepost.slot s where s.consumer_id = found_id and s.worker is null;
-    quiet := free is null;
-    mark := case when found_id is null then -1 else coalesce(free, 0) + coalesce((
-        select sum(hashtext(m.member)::bigint) from fencepost.member m where m.consumer_id = found_id), 0) end;
+    select coalesce(sum(coalesce(s.epoch, 1)), 0), count(*) = 0 into mark, quiet
+        from fencepost.slot s where s.consumer_id = found_id and s.worker is null;
+    mark := mark + coalesce((select sum(abs(hashtext(m.member)::bigint)) from fencepost.member m where m.consumer_id = found_id), 0);
 end
 $$;

@@ -48,7 +48,7 @@ begin
 end
 $$;
 
--- How a topic stands: a number that differs once something happened to it that a sleeper may want to hear of, NULL for nothing
+-- How a topic stands: a number that rises once something happened to it that a sleeper may want to hear of, NULL for nothing
 -- yet; and whether there is nothing that a sleeper could want now, so that it need not be woken to make sure.
 create or replace function fencepost._topic_mark(topic text, out mark bigint, out quiet boolean)
 language plpgsql volatile
