@@ -157,20 +157,26 @@ impl View {
         // ORDER: taken before the look, which shows all of them, or what came after.
         let own = std::mem::take(&mut *store.watcher().own.lock().expect("no panic while marks are held"));
         let rows = store.read("wakes", MARKS, &[(&names, Type::TEXT_ARRAY)]).await?;
+        // A call whose answer came during the look has made the mark that the look shows, or an earlier one.
+        let late = store.watcher().own.lock().expect("no panic while marks are held").clone();
         let now = Instant::now();
         for (topic, row) in topics.iter().zip(&rows) {
             let (hash, mark, quiet) = (column::<i64>(row, 0)?, column::<Option<i64>>(row, 1)?, column::<bool>(row, 2)?);
             let Some(seen) = self.topics.get_mut(topic) else { continue };
             let is_first = seen.hash.replace(hash).is_none();
+            let is_own = mark.is_some() && [&own, &late].into_iter().any(|own| own.get(topic) == Some(&mark));
             let has_risen = mark.is_some() && mark > seen.mark;
             if mark.is_some() {
                 seen.mark = mark;
             }
+            if quiet {
+                seen.to_make_sure = None;
+            }
             if is_first {
-                seen.to_make_sure = (!quiet).then_some(now + MAKE_SURE);
+                seen.to_make_sure = (!quiet && !is_own).then_some(now + MAKE_SURE);
             } else if has_risen {
                 match own.get(topic) {
-                    Some(own) if *own == mark => {}
+                    _ if is_own => {}
                     // Its own doing, as far as can be told.
                     Some(None) => seen.to_make_sure = Some(now + MAKE_SURE),
                     _ => {
