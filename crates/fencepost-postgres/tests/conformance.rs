@@ -80,8 +80,7 @@ impl Harness for Postgres {
     }
 
     async fn settle(&self) {
-        // TIME: sleepers are woken by looks, a quarter of a second apart, and these follow a topic for seconds after its last one went.
-        tokio::time::sleep(Duration::from_millis(700)).await;
+        tokio::time::sleep(Duration::from_millis(700)).await; // TIME: sleepers are woken by looks, a quarter of a second apart, and these follow a topic for seconds after its last one went.
     }
 
     async fn write_mark(&self) -> u64 {

@@ -31,9 +31,9 @@
 mod open;
 
 pub use fencepost_core::*;
-pub use fencepost_runtime as runtime;
 #[cfg(feature = "postgres")]
 pub use fencepost_postgres as postgres;
+pub use fencepost_runtime as runtime;
 #[cfg(feature = "sqlite")]
 pub use fencepost_sqlite as sqlite;
 

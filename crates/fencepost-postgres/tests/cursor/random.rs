@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use fencepost_test_support::{PgServer, skip_or_fail};
 use tokio_postgres::Client;
 
 use crate::stage::{Reader, Received, Stage, ack, receive, send, wrong};
@@ -55,21 +56,20 @@ async fn write(stage: Arc<Stage>, seed: u64, writer: u64, until: Instant) -> Has
             }
             sent.push((key.clone(), send(&client, &key, "kept").await.expect("a send")));
         }
-        // TIME: how long transactions stay open is what the test is about.
         let open = match random.below(40) {
             0 => 1_500,
             1..=3 => 200,
             4..=12 => random.below(20),
             _ => 0,
         };
-        tokio::time::sleep(Duration::from_millis(open)).await;
+        tokio::time::sleep(Duration::from_millis(open)).await; // TIME: how long transactions stay open is what the test is about.
         match random.below(10) {
             0 | 1 => run(&client, "ROLLBACK").await,
             2 => {
                 let name = format!("{}-{writer}-{transactions}", stage.database.name());
                 run(&client, &format!("PREPARE TRANSACTION '{name}'")).await;
-                // TIME: a prepared transaction stays open too.
-                tokio::time::sleep(Duration::from_millis(random.below(60))).await;
+                let open = Duration::from_millis(random.below(60));
+                tokio::time::sleep(open).await; // TIME: a prepared transaction stays open too.
                 let kept = random.below(3) > 0;
                 run(&client, &format!("{} PREPARED '{name}'", if kept { "COMMIT" } else { "ROLLBACK" })).await;
                 if kept {
@@ -157,7 +157,8 @@ async fn chain(reader: &mut Reader, max: i32) -> bool {
 /// A43, B19: whatever the order of commits, each message once, and each writer's key in order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a43_b19_every_random_order_of_commits_is_delivered_once() {
-    let Some(stage) = Stage::new(16, SLOTS, None).await else { return };
+    let Some(server) = skip_or_fail(PgServer::shared().await) else { return };
+    let stage = Stage::new(&server, 16, SLOTS, None).await;
     let seed: u64 = std::env::var("FENCEPOST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(20_261_129);
     let seconds = std::env::var("FENCEPOST_RANDOM_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SECONDS);
     run(&stage.admin, "ALTER SEQUENCE fencepost.q1_position CACHE 20").await;

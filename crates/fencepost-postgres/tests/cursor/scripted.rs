@@ -1,11 +1,17 @@
 //! The cases c1 to c6, each on an idle server, and the proof that every weakening of the rule turns at least one of them red.
 
+use fencepost_test_support::{DEFAULT_MAJOR, PgServer, PrivateServer, skip_or_fail};
 use tokio_postgres::Client;
 
 use crate::stage::{Mutation, Stage, ack, receive, send, wrong};
 
-/// What went wrong in a case; empty when nothing did. `None` when there is no server.
-type Verdict = Option<Vec<String>>;
+/// What went wrong in a case; empty when nothing did.
+type Verdict = Vec<String>;
+
+/// A server where nobody else's transactions move the numbers that the cases are about.
+async fn idle_server() -> Option<PrivateServer> {
+    skip_or_fail(PgServer::private_with(DEFAULT_MAJOR, &[("fsync", "off"), ("autovacuum", "off")]).await)
+}
 
 async fn begin(stage: &Stage) -> Client {
     let client = stage.client().await;
@@ -21,12 +27,12 @@ async fn verdict(stage: &Stage, mut reader: crate::stage::Reader) -> Verdict {
     reader.drain().await;
     let mut wrong = wrong(&stage.committed().await, &reader.delivered);
     wrong.extend(reader.disagreed);
-    Some(wrong)
+    wrong
 }
 
 /// A low id under a transaction above xmax: xmax is the latest completed one + 1, so a running one may be above it, and is in no list.
-async fn c1(mutation: Option<Mutation>) -> Verdict {
-    let stage = Stage::new(1, 1, mutation).await?;
+async fn c1(server: &PgServer, mutation: Option<Mutation>) -> Verdict {
+    let stage = Stage::new(server, 1, 1, mutation).await;
     let mut reader = stage.reader(0).await;
     let (early, late) = (begin(&stage).await, begin(&stage).await);
     run(&early, "SELECT pg_current_xact_id()").await;
@@ -39,8 +45,8 @@ async fn c1(mutation: Option<Mutation>) -> Verdict {
 }
 
 /// An id that was taken before its transaction had a number.
-async fn c2(mutation: Option<Mutation>) -> Verdict {
-    let stage = Stage::new(1, 1, mutation).await?;
+async fn c2(server: &PgServer, mutation: Option<Mutation>) -> Verdict {
+    let stage = Stage::new(server, 1, 1, mutation).await;
     let mut reader = stage.reader(0).await;
     let (first, second) = (begin(&stage).await, stage.client().await);
     // Now and then the server gives a number with it, when it writes down that a further stretch of the sequence was taken.
@@ -66,8 +72,8 @@ async fn c2(mutation: Option<Mutation>) -> Verdict {
 }
 
 /// Late rows fill a batch, and more become late meanwhile, below and above the last one that was taken.
-async fn c3(mutation: Option<Mutation>) -> Verdict {
-    let stage = Stage::new(1, 1, mutation).await?;
+async fn c3(server: &PgServer, mutation: Option<Mutation>) -> Verdict {
+    let stage = Stage::new(server, 1, 1, mutation).await;
     let mut reader = stage.reader(0).await;
     let mut open = Vec::new();
     for text in ["1", "2", "3", "4"] {
@@ -87,8 +93,8 @@ async fn c3(mutation: Option<Mutation>) -> Verdict {
 }
 
 /// Sends before and after an ack with a receive, all in one transaction, with positions taken one by one or twenty at once.
-async fn c4(cache: u32, mutation: Option<Mutation>) -> Verdict {
-    let stage = Stage::new(1, 1, mutation).await?;
+async fn c4(server: &PgServer, cache: u32, mutation: Option<Mutation>) -> Verdict {
+    let stage = Stage::new(server, 1, 1, mutation).await;
     run(&stage.admin, &format!("ALTER SEQUENCE fencepost.q1_position CACHE {cache}")).await;
     let mut reader = stage.reader(0).await;
     let (slot, epoch) = (reader.slot, reader.epoch);
@@ -108,16 +114,16 @@ async fn c4(cache: u32, mutation: Option<Mutation>) -> Verdict {
     run(&old, "COMMIT").await;
     let early = first.ids.iter().chain(&second.ids).any(|id| own.contains(id));
     reader.delivered.extend(first.ids.into_iter().chain(second.ids));
-    let mut wrong = verdict(&stage, reader).await?;
+    let mut wrong = verdict(&stage, reader).await;
     if early {
         wrong.push("what is not committed was handed out".to_owned());
     }
-    Some(wrong)
+    wrong
 }
 
 /// A prepared transaction, one with a savepoint that was rolled back, and one that was aborted.
-async fn c5(mutation: Option<Mutation>) -> Verdict {
-    let stage = Stage::new(1, 1, mutation).await?;
+async fn c5(server: &PgServer, mutation: Option<Mutation>) -> Verdict {
+    let stage = Stage::new(server, 1, 1, mutation).await;
     let mut reader = stage.reader(0).await;
     let (prepared, saved, aborted) = (begin(&stage).await, begin(&stage).await, begin(&stage).await);
     let name = stage.database.name();
@@ -139,8 +145,8 @@ async fn c5(mutation: Option<Mutation>) -> Verdict {
 }
 
 /// A caller whose own transaction is older than what it receives.
-async fn c6(mutation: Option<Mutation>) -> Verdict {
-    let stage = Stage::new(1, 1, mutation).await?;
+async fn c6(server: &PgServer, mutation: Option<Mutation>) -> Verdict {
+    let stage = Stage::new(server, 1, 1, mutation).await;
     let mut reader = stage.reader(0).await;
     let (slot, epoch) = (reader.slot, reader.epoch);
     run(&reader.client, "BEGIN; SELECT pg_current_xact_id()").await;
@@ -155,15 +161,15 @@ async fn c6(mutation: Option<Mutation>) -> Verdict {
     verdict(&stage, reader).await
 }
 
-async fn case(name: &str, mutation: Option<Mutation>) -> Verdict {
+async fn case(server: &PgServer, name: &str, mutation: Option<Mutation>) -> Verdict {
     match name {
-        "c1" => c1(mutation).await,
-        "c2" => c2(mutation).await,
-        "c3" => c3(mutation).await,
-        "c4/1" => c4(1, mutation).await,
-        "c4/20" => c4(20, mutation).await,
-        "c5" => c5(mutation).await,
-        "c6" => c6(mutation).await,
+        "c1" => c1(server, mutation).await,
+        "c2" => c2(server, mutation).await,
+        "c3" => c3(server, mutation).await,
+        "c4/1" => c4(server, 1, mutation).await,
+        "c4/20" => c4(server, 20, mutation).await,
+        "c5" => c5(server, mutation).await,
+        "c6" => c6(server, mutation).await,
         other => unreachable!("no case {other}"),
     }
 }
@@ -173,8 +179,9 @@ const CASES: [&str; 7] = ["c1", "c2", "c3", "c4/1", "c4/20", "c5", "c6"];
 /// A43, B19: each scripted order of commits delivers everything once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a43_b19_every_scripted_order_of_commits_is_delivered_once() {
+    let Some(server) = idle_server().await else { return };
     for name in CASES {
-        let Some(wrong) = case(name, None).await else { return };
+        let wrong = case(&server, name, None).await;
         assert!(wrong.is_empty(), "{name}: {wrong:?}");
     }
 }
@@ -234,9 +241,10 @@ const MUTATIONS: [(Mutation, &[&str]); 6] = [
 /// No part of the rule can be left out.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_weakening_of_the_rule_is_caught() {
+    let Some(server) = idle_server().await else { return };
     for (mutation, red) in MUTATIONS {
         for name in red {
-            let Some(wrong) = case(name, Some(mutation)).await else { return };
+            let wrong = case(&server, name, Some(mutation)).await;
             assert!(!wrong.is_empty(), "{name} does not notice that {}", mutation.name);
         }
     }

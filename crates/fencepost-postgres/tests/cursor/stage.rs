@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use fencepost_test_support::{PgServer, TestDatabase, skip_or_fail};
+use fencepost_test_support::{PgServer, TestDatabase};
 use tokio_postgres::{Client, Error, GenericClient};
 
 /// A change to the SQL: a text that is there exactly once, and what stands there instead.
@@ -21,15 +21,13 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// A stage; `None` when there is no server and none is required.
-    pub async fn new(partitions: i32, slots: i32, mutation: Option<Mutation>) -> Option<Self> {
-        let server = skip_or_fail(PgServer::shared().await)?;
-        let schema = schema(mutation);
+    /// A database of the server with a queue and a consumer.
+    pub async fn new(server: &PgServer, partitions: i32, slots: i32, mutation: Option<Mutation>) -> Self {
         let database = server
-            .database_from(&schema, |url| async move {
+            .database_from(&schema(mutation), |url| async move {
                 let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await?;
                 let running = tokio::spawn(connection);
-                client.batch_execute(&schema_text(mutation)).await?;
+                client.batch_execute(&schema(mutation)).await?;
                 drop(client);
                 running.await.expect("the connection ends by itself")
             })
@@ -38,7 +36,7 @@ impl Stage {
         let admin = database.connect().await.expect("a connection");
         admin.execute("SELECT fencepost.create_queue('q', $1)", &[&partitions]).await.expect("a queue");
         admin.execute("SELECT fencepost.create_consumer('q', 'c', $1)", &[&slots]).await.expect("a consumer");
-        Some(Self { database, admin })
+        Self { database, admin }
     }
 
     pub async fn client(&self) -> Client {
@@ -159,10 +157,6 @@ pub fn wrong(committed: &[i64], delivered: &[i64]) -> Vec<String> {
 
 /// The whole SQL, as one text.
 fn schema(mutation: Option<Mutation>) -> String {
-    schema_text(mutation)
-}
-
-fn schema_text(mutation: Option<Mutation>) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("sql");
     let mut text = "CREATE SCHEMA fencepost; SET check_function_bodies = off;\n".to_owned();
     for folder in ["tables", "functions"] {

@@ -1,5 +1,6 @@
 -- Raises `fenced` unless the epoch is the owner's, and keeps a takeover waiting until the caller's transaction ends; renewals go on.
--- Valid at any isolation level: it judges by the row that it locked, which every takeover changes.
+-- Valid at any isolation level: right, or told to try again. KEY SHARE takes an old version of a row without a word, so a caller with an
+-- old snapshot is also compared with the newest version of the state, which every change of owner appends.
 -- Locks: the slot's row FOR KEY SHARE.
 create or replace function fencepost.slot_guard(queue text, consumer text, slot integer, epoch bigint) returns void
 language plpgsql security definer
@@ -8,15 +9,17 @@ as $$
 declare
     target fencepost.target;
     s fencepost.slot;
+    st fencepost.state_0;
 begin
     perform fencepost._presented(epoch);
     target := fencepost._consumer(queue, consumer);
     perform fencepost._slot_of(target, slot);
     select * into s from fencepost.slot x where x.consumer_id = target.id and x.slot = slot_guard.slot for key share;
+    st := fencepost._locked_state(target.id, slot);
     if s.slot is null or not fencepost._is_own(s, epoch) then
         perform fencepost._fenced('slot_guard', target, s, epoch);
     end if;
-    perform fencepost._bound((fencepost._state(target.id, slot)).expires_at);
+    perform fencepost._bound(st.expires_at);
 end
 $$;
 
@@ -96,6 +99,7 @@ begin
             'ack the batch first, or abandon the slot to hand the batch to the next claimant at once');
     end if;
     update fencepost.slot x set worker = null, nonce = null where x.consumer_id = s.consumer_id and x.slot = s.slot;
+    perform fencepost._append(st);
     perform fencepost._wake(fencepost._slots_topic(queue, consumer));
     return true;
 end
@@ -146,6 +150,7 @@ begin
     next_epoch := fencepost._epoch(s.epoch);
     update fencepost.slot x set epoch = next_epoch, worker = null, nonce = null, generation = fencepost._generation()
         where x.consumer_id = s.consumer_id and x.slot = s.slot;
+    perform fencepost._append(fencepost._state(s.consumer_id, s.slot));
     insert into fencepost.slot_forced (consumer_id, slot, at, epoch, held_by, reason)
         values (s.consumer_id, s.slot, fencepost._clock(), next_epoch, s.worker, force_release_slot.reason);
     delete from fencepost.slot_forced f where f.consumer_id = s.consumer_id and f.id not in (

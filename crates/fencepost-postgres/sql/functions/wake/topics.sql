@@ -5,10 +5,10 @@ create or replace function fencepost._messages_topic(queue text) returns text
 language sql immutable
 as $$ select 'messages/' || queue $$;
 
--- The topic of a consumer's slots and members. The queue's length in bytes keeps the two names apart.
+-- The topic of a consumer's slots and members. The length of the queue's name keeps the two names apart.
 create or replace function fencepost._slots_topic(queue text, consumer text) returns text
 language sql immutable
-as $$ select 'slots/' || octet_length(queue) || '/' || queue || '/' || consumer $$;
+as $$ select 'slots/' || length(queue) || '/' || queue || '/' || consumer $$;
 
 -- The last position that was taken in a queue, with what else sleepers want to hear of. Never quiet: what was appended just before may
 -- be what the sleeper wants.
@@ -34,11 +34,11 @@ language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    bytes integer := split_part(topic, '/', 2)::integer;
-    names bytea := convert_to(substr(topic, 8 + length(bytes::text)), 'UTF8');
+    many integer := split_part(topic, '/', 2)::integer;
+    names text := substr(topic, 8 + length(many::text));
     found_id integer := (
         select c.id from fencepost.queue q join fencepost.consumer c on c.queue_id = q.id
-        where q.name = convert_from(substr(names, 1, bytes), 'UTF8') and c.name = convert_from(substr(names, bytes + 2), 'UTF8'));
+        where q.name = left(names, many) and c.name = substr(names, many + 2));
 begin
     select coalesce(sum(coalesce(s.epoch, 1)), 0), count(*) = 0 into mark, quiet
         from fencepost.slot s where s.consumer_id = found_id and s.worker is null;
