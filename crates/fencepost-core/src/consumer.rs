@@ -4,7 +4,9 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-use crate::{ConsumerName, Created, Dropped, Error, FailurePolicy, Position, QueueName, Result, SlotCount, Timestamp};
+use crate::{
+    Checkpoint, ConsumerName, Created, Dropped, Error, FailurePolicy, QueueName, Result, SlotCount, Timestamp,
+};
 
 /// A consumer's full name: its queue and its own.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,7 +34,7 @@ impl fmt::Display for ConsumerPath {
 }
 
 /// Where a new consumer begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Start {
     /// With the oldest message that is stored.
     #[default]
@@ -43,8 +45,8 @@ pub enum Start {
     At(Timestamp),
     /// With the messages of a higher id: nothing with this one or a lower one is delivered, also not when it becomes due later.
     AfterId(i64),
-    /// After a position that a message or a page told.
-    Position(Position),
+    /// After a position that a message told, or from a checkpoint that a page told.
+    After(Checkpoint),
 }
 
 impl std::str::FromStr for Start {
@@ -60,8 +62,8 @@ impl std::str::FromStr for Start {
         if let Some(id) = text.strip_prefix("id:").and_then(|id| id.parse().ok()).filter(|id| *id >= 0) {
             return Ok(Start::AfterId(id));
         }
-        if let Ok(position) = text.parse() {
-            return Ok(Start::Position(position));
+        if let Ok(checkpoint) = text.parse() {
+            return Ok(Start::After(checkpoint));
         }
         if let Ok(time) = text.parse() {
             return Ok(Start::At(time));

@@ -43,7 +43,7 @@ pub use name::{
     random_u64,
 };
 pub use partition::{Partition, Partitions, RoundRobin, SlotCount, SlotIndex};
-pub use queue::{Created, Dropped, OnceTtl, Position, QueueStatus, Queues, Retention, SentOnce};
+pub use queue::{Checkpoint, Created, Dropped, OnceTtl, Position, QueueStatus, Queues, Retention, SentOnce};
 pub use reader::{Page, Readers};
 pub use slot::{AckReceived, Batch, ClaimSlot, Release, Renewal, SlotGrant, SlotStatus, SlotToken, Slots};
 pub use store::{Store, StoreInfo};

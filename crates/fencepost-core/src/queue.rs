@@ -47,6 +47,66 @@ impl std::str::FromStr for Position {
     }
 }
 
+/// A place between the messages of a queue, from which a reader or a consumer goes on: after a position, and, where transactions commit
+/// in another order than they took their positions, with those that had not committed by then. Opaque, and a short text without
+/// spaces; whatever commits later is read once.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Checkpoint {
+    position: Position,
+    uncommitted: Option<Box<str>>,
+}
+
+impl Checkpoint {
+    /// For engines: a place with what their storage has to remember of what was uncommitted, as a text of digits, colons, commas and
+    /// semicolons.
+    pub fn from_storage(position: Position, uncommitted: Option<String>) -> Self {
+        Self { position, uncommitted: uncommitted.map(String::into_boxed_str) }
+    }
+
+    /// After which position it is.
+    pub fn position(&self) -> Position {
+        self.position
+    }
+
+    /// For engines: what their storage remembers.
+    pub fn uncommitted(&self) -> Option<&str> {
+        self.uncommitted.as_deref()
+    }
+}
+
+impl From<Position> for Checkpoint {
+    /// After a message. What commits later at an earlier position is then not told from what was read before, and is left out.
+    fn from(position: Position) -> Self {
+        Self { position, uncommitted: None }
+    }
+}
+
+impl fmt::Display for Checkpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.uncommitted {
+            None => self.position.fmt(f),
+            Some(uncommitted) => write!(f, "{}/{uncommitted}", self.position),
+        }
+    }
+}
+
+impl std::str::FromStr for Checkpoint {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let Some((position, uncommitted)) = text.split_once('/') else { return text.parse().map(Position::into) };
+        let is_known = |c: char| c.is_ascii_digit() || matches!(c, ':' | ',' | ';');
+        if uncommitted.is_empty() || !uncommitted.chars().all(is_known) {
+            return Err(Error::invalid(
+                format!("cannot use `{}` as a checkpoint", text.escape_debug()),
+                "allowed is what a page told, whole",
+            )
+            .with("argument", "position"));
+        }
+        Ok(Self { position: position.parse()?, uncommitted: Some(uncommitted.into()) })
+    }
+}
+
 /// How long messages are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {

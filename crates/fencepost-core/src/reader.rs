@@ -2,15 +2,15 @@
 
 use async_trait::async_trait;
 
-use crate::{BatchSize, Message, Position, QueueName, Result, Start};
+use crate::{BatchSize, Checkpoint, Message, QueueName, Result, Start};
 
 /// A part of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
     /// The messages, in position order; none only at the end. Expired ones are left out, so there may be fewer than asked for.
     pub messages: Vec<Message>,
-    /// Where to go on: give it as [`Start::Position`] to the next read.
-    pub next: Position,
+    /// Where to go on: give it as [`Start::After`] to the next read, or keep it as text.
+    pub next: Checkpoint,
 }
 
 /// Reading a queue from any position, beside its consumers and without a trace.

@@ -13,17 +13,17 @@ use crate::{MemStore, MemTransaction};
 
 impl Queue {
     /// The position after which a consumer or a reader begins.
-    pub(crate) fn start(&self, name: &QueueName, start: Start) -> Result<Position> {
+    pub(crate) fn start(&self, name: &QueueName, start: &Start) -> Result<Position> {
         let after = match start {
             Start::Earliest => return Ok(self.gone),
             Start::Latest => return Ok(Position::from_storage(self.appended)),
             Start::At(at) => {
-                let first = self.log.iter().find(|(_, stored)| stored.created_at >= at).map(|(position, _)| *position);
+                let first = self.log.iter().find(|(_, stored)| stored.created_at >= *at).map(|(position, _)| *position);
                 let last = Position::from_storage(self.appended);
                 return Ok(first.map_or(last, |first| Position::from_storage(first.to_storage() - 1)));
             }
-            Start::AfterId(id) => Position::from_storage(id),
-            Start::Position(position) => position,
+            Start::AfterId(id) => Position::from_storage(*id),
+            Start::After(checkpoint) => checkpoint.position(),
         };
         if after < self.gone {
             return Err(position_gone(name, after, self.log.keys().next().copied()));
@@ -43,7 +43,7 @@ impl MemTransaction<'_> {
                 Some(conflict) => Err(conflict),
             };
         }
-        let cursor = queue.start(&path.queue, *start)?;
+        let cursor = queue.start(&path.queue, start)?;
         let after_id = match start {
             Start::AfterId(id) => Some(*id),
             _ => None,

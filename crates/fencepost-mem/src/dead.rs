@@ -86,17 +86,17 @@ impl MemStore {
     fn page(&self, name: &QueueName, from: Start, max: BatchSize) -> Result<Page> {
         let (state, now) = self.read()?;
         let queue = state.queue(name)?;
-        let after = queue.start(name, from)?;
+        let after = queue.start(name, &from)?;
         let least = match from {
             Start::AfterId(id) => id,
             _ => 0,
         };
-        let mut page = Page { messages: Vec::new(), next: after };
+        let mut page = Page { messages: Vec::new(), next: after.into() };
         for (position, stored) in queue.log.iter().filter(|(position, _)| **position > after) {
             if page.messages.len() == max.get() as usize {
                 break;
             }
-            page.next = *position;
+            page.next = (*position).into();
             if stored.id.get() <= least || stored.expires_at.is_some_and(|at| at <= now) {
                 continue;
             }

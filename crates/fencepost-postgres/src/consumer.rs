@@ -28,7 +28,7 @@ impl Consumers for PostgresStore {
     async fn create_consumer(&self, request: &CreateConsumer) -> Result<Created> {
         let CreateConsumer { path, slots, start, policy } = request;
         let (queue, consumer, slots) = (path.queue.as_str(), path.consumer.as_str(), i32::from(slots.get()));
-        let (start, at) = start_of(*start);
+        let (start, at) = start_of(start);
         let (on_failure, backoff) = (policy.get_on_failure().as_str(), micros(policy.get_backoff()));
         let (attempts, crashes) = (policy.get_max_attempts().cast_signed(), policy.get_max_crashes().cast_signed());
         let values: [_; 9] = [
@@ -74,13 +74,13 @@ impl PostgresStore {
 }
 
 /// A start as the functions take it: a text, or an instant.
-pub(crate) fn start_of(start: Start) -> (Option<String>, Option<At>) {
+pub(crate) fn start_of(start: &Start) -> (Option<String>, Option<At>) {
     match start {
         Start::Earliest => (Some("earliest".to_owned()), None),
         Start::Latest => (Some("latest".to_owned()), None),
-        Start::At(at) => (None, Some(At(at))),
+        Start::At(at) => (None, Some(At(*at))),
         Start::AfterId(id) => (Some(format!("id:{id}")), None),
-        Start::Position(position) => (Some(position.to_string()), None),
+        Start::After(checkpoint) => (Some(checkpoint.to_string()), None),
     }
 }
 

@@ -95,7 +95,7 @@ fn create(group: &mut Group<'_>, request: &CreateConsumer, since: Option<Positio
         };
     }
     let last = group.last_position()?;
-    let cursor = queue::start(group.connection(), &path.queue, queue.id, *start, since, last)?;
+    let cursor = queue::start(group.connection(), &path.queue, queue.id, start, since, last)?;
     let after_id = match start {
         Start::AfterId(id) => Some(*id),
         _ => None,

@@ -206,7 +206,7 @@ pub(crate) fn start(
     connection: &Connection,
     name: &QueueName,
     queue: i64,
-    start: Start,
+    start: &Start,
     since: Option<Position>,
     last: Position,
 ) -> Result<Position> {
@@ -214,12 +214,12 @@ pub(crate) fn start(
         Start::Earliest => Position::START,
         Start::Latest => return Ok(last),
         Start::At(_) => return Ok(since.unwrap_or(last)),
-        Start::AfterId(id) => Position::from_storage(id),
-        Start::Position(position) => position,
+        Start::AfterId(id) => Position::from_storage(*id),
+        Start::After(checkpoint) => checkpoint.position(),
     };
     let (gone, first): (i64, Option<i64>) =
         one(connection, include_str!("../sql/queue/bounds.sql"), [queue], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    if start == Start::Earliest {
+    if *start == Start::Earliest {
         return Ok(Position::from_storage(gone));
     }
     if after.to_storage() < gone {

@@ -13,23 +13,23 @@ use crate::{log, queue};
 impl Readers for SqliteStore {
     async fn read(&self, queue: &QueueName, from: Start, max: BatchSize) -> Result<Page> {
         // A page of which everything has expired is passed over. Each is a snapshot of its own, so that none lasts long.
-        let mut start = from;
         let least = match from {
             Start::AfterId(id) => id,
             _ => 0,
         };
+        let mut start = from;
         loop {
-            let (name, shared, from) = (queue.clone(), self.shared().clone(), start);
+            let (name, shared, from) = (queue.clone(), self.shared().clone(), start.clone());
             let (page, is_end) = self
                 .read("read", move |snapshot| {
                     let now = shared.clock.now(recorded(snapshot)?);
-                    page(snapshot, &name, from, least, max, now)
+                    page(snapshot, &name, &from, least, max, now)
                 })
                 .await?;
             if is_end || !page.messages.is_empty() {
                 return Ok(page);
             }
-            start = Start::Position(page.next);
+            start = Start::After(page.next);
         }
     }
 }
@@ -38,14 +38,14 @@ impl Readers for SqliteStore {
 fn page(
     snapshot: &Connection,
     name: &QueueName,
-    from: Start,
+    from: &Start,
     least: i64,
     max: BatchSize,
     now: Timestamp,
 ) -> Result<(Page, bool)> {
     let row = load_queue(snapshot, name)?.ok_or_else(|| no_queue(name))?;
     let since = match from {
-        Start::At(at) => Some(queue::before(snapshot, row.id, at)?),
+        Start::At(at) => Some(queue::before(snapshot, row.id, *at)?),
         _ => None,
     };
     let last = queue::last_position(snapshot)?;
@@ -58,5 +58,5 @@ fn page(
             messages.push(logged.message);
         }
     }
-    Ok((Page { messages, next }, positions.is_empty()))
+    Ok((Page { messages, next: next.into() }, positions.is_empty()))
 }

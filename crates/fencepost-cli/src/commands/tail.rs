@@ -50,7 +50,7 @@ async fn read(store: &Store, queue: &QueueName, mut from: Start, follow: bool, p
             page => page?,
         };
         is_first = false;
-        from = Start::Position(page.next);
+        from = Start::After(page.next);
         // A page is empty at the end of the log, and nowhere else.
         let is_last = page.messages.is_empty();
         page.messages.retain(|read| read.id.get() > least);

@@ -216,7 +216,7 @@ pub async fn a_consumer_made_again_gets_the_old_dead_letters(h: &dyn Harness) {
     let sent = stage.bury(0, 3).await;
     for start in [Start::Latest, Start::Earliest] {
         stage.store.drop_consumer(&stage.path, false).await.unwrap();
-        stage.create(start).await;
+        stage.create(start.clone()).await;
         let dead = stage.dead_ids().await;
         assert_eq!(dead.len(), if start == Start::Latest { 3 } else { 2 });
         assert_eq!(replay(&stage, Some(&dead[..1])).await, 1);

@@ -23,12 +23,12 @@ pub async fn pages_follow_each_other_to_the_end(h: &dyn Harness) {
     let (mut from, mut seen) = (Start::Earliest, Vec::new());
     loop {
         let page = writes_nothing(h, "a read", read(&stage, from, 3)).await;
-        from = Start::Position(page.next);
+        from = Start::After(page.next.clone());
         if page.messages.is_empty() {
             break;
         }
         assert!(page.messages.len() <= 3);
-        assert_eq!(page.messages.last().map(|message| message.position), Some(page.next));
+        assert_eq!(page.messages.last().map(|message| message.position), Some(page.next.position()));
         seen.extend(page_ids(&page));
     }
     assert_eq!(seen, sent);
@@ -48,11 +48,11 @@ pub async fn a48_a_queue_without_consumers_is_read_from_anywhere(h: &dyn Harness
     assert_eq!(page_ids(&page), all);
     assert_eq!(page_ids(&read(&stage, Start::At(now), 100).await), second);
     assert_eq!(page_ids(&read(&stage, Start::AfterId(first[1].get()), 100).await), all[2..]);
-    assert_eq!(page_ids(&read(&stage, Start::Position(page.messages[3].position), 100).await), all[4..]);
+    assert_eq!(page_ids(&read(&stage, Start::After(page.messages[3].position.into()), 100).await), all[4..]);
     let end = read(&stage, Start::Latest, 100).await;
     assert_eq!(end.messages, []);
     let third = stage.send(0, 1).await;
-    assert_eq!(page_ids(&read(&stage, Start::Position(end.next), 100).await), third);
+    assert_eq!(page_ids(&read(&stage, Start::After(end.next), 100).await), third);
 }
 
 /// A read shows messages as they were sent, whoever has handled them, and disturbs nobody.
@@ -96,20 +96,20 @@ pub async fn a_read_from_before_what_was_removed_is_refused(h: &dyn Harness) {
     let batch = stage.receive(&token, 3).await;
     stage.ack(&token, &batch).await;
     stage.maintain().await;
-    for from in [Start::Position(page.next), Start::AfterId(0)] {
+    for from in [Start::After(page.next.clone()), Start::AfterId(0)] {
         let call = stage.store.read(stage.queue(), from, size(2));
         let error = refused(writes_nothing(h, "a refused read", call).await, Kind::PositionGone);
         let first = all.messages[3].position.to_string();
         assert_eq!((error.fact("first_position"), error.operation()), (Some(first.as_str()), Some("read")));
     }
     assert_eq!(page_ids(&read(&stage, Start::Earliest, 100).await), sent[3..]);
-    assert_eq!(page_ids(&read(&stage, Start::Position(all.messages[2].position), 100).await), sent[3..]);
+    assert_eq!(page_ids(&read(&stage, Start::After(all.messages[2].position.into()), 100).await), sent[3..]);
     let rest = stage.receive(&token, 100).await;
     stage.ack(&token, &rest).await;
     stage.maintain().await;
-    let error = refused(stage.store.read(stage.queue(), Start::Position(page.next), size(2)).await, Kind::PositionGone);
+    let error = refused(stage.store.read(stage.queue(), Start::After(page.next), size(2)).await, Kind::PositionGone);
     assert_eq!(error.fact("first_position"), Some("none"), "nothing is there");
-    assert_eq!(read(&stage, Start::Position(all.next), 100).await.messages, []);
+    assert_eq!(read(&stage, Start::After(all.next), 100).await.messages, []);
 }
 
 /// Expired messages are left out, and only the end makes an empty page; delayed ones come once they are due.
@@ -127,7 +127,7 @@ pub async fn a_read_leaves_out_what_expired_and_waits_for_what_is_due(h: &dyn Ha
     let (mut from, mut seen) = (Start::Earliest, Vec::new());
     loop {
         let page = read(&stage, from, 1).await;
-        from = Start::Position(page.next);
+        from = Start::After(page.next.clone());
         if page.messages.is_empty() {
             break;
         }
@@ -168,7 +168,7 @@ pub async fn reading_on_from_the_beginning_is_never_refused(h: &dyn Harness) {
             break;
         }
         seen.extend(page_ids(&page));
-        from = Start::Position(page.next);
+        from = Start::After(page.next.clone());
     }
     assert_eq!(seen, sent[1..], "what all have consumed at the beginning is gone, and nothing in between");
     stage.drain(1, 100).await;
@@ -176,7 +176,7 @@ pub async fn reading_on_from_the_beginning_is_never_refused(h: &dyn Harness) {
     let end = read(&stage, Start::Earliest, 2).await;
     assert_eq!(end.messages, []);
     let later = stage.send(0, 1).await;
-    assert_eq!(page_ids(&read(&stage, Start::Position(end.next), 2).await), later);
+    assert_eq!(page_ids(&read(&stage, Start::After(end.next), 2).await), later);
 }
 
 /// A read from an id passes over lower ids that became due later, however many pages of them there are.

@@ -9,7 +9,7 @@ use crate::stage::{Stage, count, delay, ids, path, refused, size, text, writes_n
 
 /// Makes a consumer of four slots that begins so, checks that its slots are at one position, and returns all that it gets, by id.
 async fn gets(stage: &Stage, name: &str, start: Start) -> Vec<MessageId> {
-    let late = stage.consumer(name, 4, start).await;
+    let late = stage.consumer(name, 4, start.clone()).await;
     let mut cursors = Vec::new();
     for slot in 0..4 {
         cursors.push(late.state(slot).await.cursor);
@@ -84,11 +84,11 @@ pub async fn a39_a_consumer_from_a_position_gets_what_comes_after(h: &dyn Harnes
     let page = stage.store.read(stage.queue(), Start::Earliest, size(100)).await.unwrap();
     assert_eq!(page.messages.len(), 12);
     let told = page.messages[4].position;
-    assert_eq!(gets(&stage, "late", Start::Position(told)).await, sent[5..]);
-    assert_eq!(gets(&stage, "end", Start::Position(page.next)).await, []);
+    assert_eq!(gets(&stage, "late", Start::After(told.into())).await, sent[5..]);
+    assert_eq!(gets(&stage, "end", Start::After(page.next)).await, []);
     let text = told.to_string();
-    assert_eq!(gets(&stage, "parsed", Start::Position(text.parse().unwrap())).await, sent[5..]);
-    assert_eq!(text.parse::<Start>().unwrap(), Start::Position(told), "a position is written as it is shown");
+    assert_eq!(gets(&stage, "parsed", Start::After(text.parse().unwrap())).await, sent[5..]);
+    assert_eq!(text.parse::<Start>().unwrap(), Start::After(told.into()), "a position is written as it is shown");
 }
 
 /// A39: a start before what was removed is refused with the first position there is, and makes nothing; earliest takes what is there.
@@ -103,7 +103,7 @@ pub async fn a39_a_start_before_what_was_removed_is_refused(h: &dyn Harness) {
     assert_eq!(stage.queue_status().await.stored, 2);
     let positions: Vec<Position> = page.messages.iter().map(|message| message.position).collect();
 
-    for start in [Start::AfterId(0), Start::AfterId(sent[1].get()), Start::Position(positions[2])] {
+    for start in [Start::AfterId(0), Start::AfterId(sent[1].get()), Start::After(positions[2].into())] {
         let request = CreateConsumer::ordered(path("orders", "late"), count(2)).start(start);
         let create = writes_nothing(h, "a refused create", stage.store.create_consumer(&request)).await;
         let error = refused(create, Kind::PositionGone);
@@ -112,7 +112,7 @@ pub async fn a39_a_start_before_what_was_removed_is_refused(h: &dyn Harness) {
     }
     assert_eq!(stage.store.consumer_status(None).await.unwrap().len(), 1);
     assert_eq!(gets(&stage, "earliest", Start::Earliest).await, sent[4..]);
-    assert_eq!(gets(&stage, "first", Start::Position(positions[3])).await, sent[4..]);
+    assert_eq!(gets(&stage, "first", Start::After(positions[3].into())).await, sent[4..]);
     assert_eq!(gets(&stage, "id", Start::AfterId(sent[3].get())).await, sent[4..]);
 }
 

@@ -7,6 +7,7 @@ mod guards;
 mod leases;
 mod opening;
 mod races;
+mod readers;
 #[path = "../stage/mod.rs"]
 mod stage;
 #[cfg(feature = "tls")]

@@ -20,6 +20,18 @@ begin
         after_id := asked;
     elsif start ~ '^p\d{1,18}$' then
         asked := substr(start, 2)::bigint;
+    elsif start ~ '^p\d{1,18}/[\d:,;]+$' then
+        asked := substr(split_part(start, '/', 1), 2)::bigint;
+        if asked < (q).gone then
+            perform fencepost._gone(q, asked);
+        end if;
+        begin
+            at := fencepost._resumed(asked, split_part(start, '/', 2));
+        exception when data_exception then
+            perform fencepost._refuse('invalid_input', format('cannot use `%s` as a checkpoint', left(start, 40)),
+                jsonb_build_object('argument', 'start'), 'allowed is what a page told, whole');
+        end;
+        return;
     else
         begin
             if start !~ '^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:\d{2})$' then

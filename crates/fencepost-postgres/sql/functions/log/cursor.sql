@@ -29,6 +29,19 @@ as $$
     end
 $$;
 
+-- What a checkpoint remembers beside its position, and the cursor that it stands for: the snapshot, and while a pass is under way its
+-- snapshot and how far it got. Texts of digits, colons, commas and semicolons.
+create or replace function fencepost._uncommitted(c fencepost.cursor) returns text
+language sql immutable
+as $$ select (c).b::text || coalesce(';' || (c).s::text || ';' || (c).pos, '') $$;
+
+create or replace function fencepost._resumed(h bigint, uncommitted text) returns fencepost.cursor
+language sql immutable
+as $$
+    select row(h, split_part(uncommitted, ';', 1)::pg_snapshot, nullif(split_part(uncommitted, ';', 2), '')::pg_snapshot,
+        nullif(split_part(uncommitted, ';', 3), '')::bigint)::fencepost.cursor
+$$;
+
 -- The current snapshot. A caller that has written in this transaction may still write more, so its own transaction counts as
 -- unfinished also where the snapshot would call it finished.
 create or replace function fencepost._snapshot() returns pg_snapshot

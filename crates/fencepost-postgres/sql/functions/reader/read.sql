@@ -14,6 +14,8 @@ declare
     s pg_snapshot;
     rows fencepost.logged[];
     given integer := 0;
+    asked integer;
+    told integer;
 begin
     perform fencepost._within('max', most, 1, 10000);
     if at is null then
@@ -25,8 +27,9 @@ begin
     end if;
     loop
         s := coalesce((at).s, fencepost._snapshot());
-        execute 'select array(select x from unnest(fencepost.q' || q.id || '_look($1, $2, $3, $4, $5)) x where x.position > $6)' into rows
-            using parts, at, 9223372036854775807, s, most - given, q.gone;
+        asked := most - given;
+        execute 'select fencepost.q' || q.id || '_look($1, $2, $3, $4, $5)' into rows
+            using parts, at, 9223372036854775807, s, asked;
         exit when rows = '{}' and (at).s is null;
         if rows = '{}' then
             at := row((at).h, s, null, null);
@@ -34,10 +37,10 @@ begin
         end if;
         return query select r.position, r.id, r.key, r.kind, r.payload, r.headers, r.created_at, null::fencepost.cursor
             from unnest(rows) r
-            where r.id > coalesce(least_id, 0) and (r.expires_at is null or r.expires_at > moment);
-        given := given + (select count(*) from unnest(rows) r
-            where r.id > coalesce(least_id, 0) and (r.expires_at is null or r.expires_at > moment));
-        at := fencepost._next(at, rows, s, most - given);
+            where r.position > q.gone and r.id > coalesce(least_id, 0) and (r.expires_at is null or r.expires_at > moment);
+        get diagnostics told = row_count;
+        given := given + told;
+        at := fencepost._next(at, rows, s, asked);
         exit when given >= most;
     end loop;
     return query select null::bigint, null::bigint, null::text, null::text, null::bytea, null::jsonb, null::timestamptz, at;
