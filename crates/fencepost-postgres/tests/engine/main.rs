@@ -2,11 +2,14 @@
 
 mod checked;
 mod cut;
+mod drops;
 mod failover;
 mod guards;
 mod leases;
 mod opening;
 mod races;
+mod script;
+mod slot_races;
 mod readers;
 #[path = "../stage/mod.rs"]
 mod stage;
