@@ -29,9 +29,10 @@ async fn a31_dropping_a_consumer_does_not_meet_its_owners_in_a_deadlock() {
 #[tokio::test]
 async fn a31_dropping_a_queue_does_not_meet_its_users_in_a_deadlock() {
     let after = ["select fencepost.ack({own}, {batch})", "select fencepost.nack({own}, {batch}, {id})", "select fencepost.send('q', 'x')"];
+    let Some(script) = Script::new(2).await else { return };
     for first in ["receive", "send", "poll"] {
         for second in after {
-            let Some(script) = Script::new(2).await else { return };
+            script.anew(2).await;
             script.send(20).await;
             let token = script.claim(1).await;
             let opened = receive(&script.admin, token, 10).await.expect("a batch");

@@ -8,6 +8,7 @@ mod guards;
 mod leases;
 mod opening;
 mod races;
+mod rotation;
 mod script;
 mod slot_races;
 mod readers;

@@ -38,6 +38,13 @@ impl Script {
         Some(Self { stage, admin })
     }
 
+    /// A fresh queue and consumer in place of what is there, for the next order of calls.
+    pub async fn anew(&self, slots: i32) {
+        for sql in ["drop_queue('q', true)", "create_queue('q')", &format!("create_consumer('q', 'c', {slots})")] {
+            run(&self.admin, &format!("select fencepost.{sql}")).await;
+        }
+    }
+
     pub async fn client(&self) -> Client {
         self.stage.client().await
     }

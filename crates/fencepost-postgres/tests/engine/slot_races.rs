@@ -45,10 +45,11 @@ async fn a30_a_release_that_waited_for_a_receive_that_was_rolled_back_succeeds()
 #[tokio::test]
 async fn a30_a_call_that_waited_for_a_change_of_owner_is_not_its_owners() {
     let calls = ["receive({}, 10)", "ack({}, 1)", "ack_receive({}, 1, 10)", "ack_through({}, 1, 1)", "nack({}, 1, 1)"];
+    let Some(script) = Script::new(1).await else { return };
     for (change, is_open) in [("release_slot({})", false), ("abandon_slot({})", true), ("", true)] {
         // A receive while a batch is open waits for nothing; the others take a batch.
         for late in calls.iter().filter(|late| is_open != late.starts_with("receive")) {
-            let Some(script) = Script::new(1).await else { return };
+            script.anew(1).await;
             script.send(4).await;
             let token = script.claim(0).await;
             if is_open {
@@ -156,6 +157,7 @@ async fn b33_forty_claims_at_once_grant_every_slot_once() {
 /// A32: a release that waits while its consumer is dropped and made again with fewer slots finds nothing of its own.
 #[tokio::test]
 async fn a32_a_call_that_waits_for_a_drop_never_touches_what_is_made_in_its_place() {
+    let Some(script) = Script::new(2).await else { return };
     for (late, again) in [
         ("release_slot({})", true),
         ("renew_slot({})", true),
@@ -168,7 +170,7 @@ async fn a32_a_call_that_waits_for_a_drop_never_touches_what_is_made_in_its_plac
         ("slot_guard({})", false),
         ("force_release_slot('q', 'c', 1, 'an operator')", false),
     ] {
-        let Some(script) = Script::new(2).await else { return };
+        script.anew(2).await;
         script.send(4).await;
         let token = script.claim(1).await;
         if !late.starts_with("receive") {
