@@ -5,13 +5,15 @@ mod cut;
 mod drops;
 mod failover;
 mod guards;
+mod idle;
 mod leases;
+mod levels;
 mod opening;
 mod races;
+mod readers;
 mod rotation;
 mod script;
 mod slot_races;
-mod readers;
 #[path = "../stage/mod.rs"]
 mod stage;
 #[cfg(feature = "tls")]
