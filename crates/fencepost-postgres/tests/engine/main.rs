@@ -8,6 +8,7 @@ mod guards;
 mod idle;
 mod leases;
 mod levels;
+mod mixed;
 mod opening;
 mod races;
 mod readers;
