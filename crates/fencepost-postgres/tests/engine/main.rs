@@ -1,5 +1,6 @@
 //! What the PostgreSQL engine promises beside the contract, on real servers.
 
+mod blocked;
 mod checked;
 mod cut;
 mod drops;
@@ -9,6 +10,7 @@ mod idle;
 mod leases;
 mod levels;
 mod mixed;
+mod names;
 mod opening;
 mod races;
 mod readers;
