@@ -157,7 +157,7 @@ declare
 begin
     perform fencepost._refuse('conflict',
         format('cannot %s batch `%s` on slot %s of consumer `%s`: the open batch is `%s`', operation, presented, slot, named, coalesce(open::text, 'none')),
-        jsonb_build_object('batch_id', presented, 'open_batch_id', coalesce(open::text, 'none'), 'consumer', named, 'slot', slot),
+        jsonb_build_object('batch_id', presented, 'open_batch_id', coalesce(to_jsonb(open), '"none"'), 'consumer', named, 'slot', slot),
         'finish the batch that the last receive returned');
 end
 $$;

@@ -90,12 +90,12 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     named text := (target).queue || '/' || (target).name;
-    current text := case when (s).worker is not null then (s).epoch::text else 'none' end;
+    current text := case when (s).worker is not null then (s).epoch::text else '"none"' end;
 begin
     perform fencepost._refuse('fenced',
         format('cannot %s on slot %s of consumer `%s`: epoch `%s` is not its owner''s, the current one is `%s`',
-            operation, (s).slot, named, presented, current),
-        jsonb_build_object('presented_epoch', presented, 'current_epoch', current, 'consumer', named, 'slot', (s).slot, 'holder', (s).worker),
+            operation, (s).slot, named, presented, trim('"' from current)),
+        jsonb_build_object('presented_epoch', presented, 'current_epoch', current::jsonb, 'consumer', named, 'slot', (s).slot, 'holder', (s).worker),
         'the slot was granted to somebody else or given back; drop what this owner was doing and claim again');
 end
 $$;
