@@ -37,6 +37,10 @@ pub fn tell(command: &mut Command, required: bool) -> Result {
     if required {
         command.env("FENCEPOST_REQUIRE_POSTGRES", "1");
     }
+    // The server that tests share is never killed; those that are killed are private, and keep it on.
+    if std::env::var_os("FENCEPOST_PG_FSYNC").is_none() {
+        command.env("FENCEPOST_PG_FSYNC", "off");
+    }
     Ok(())
 }
 
