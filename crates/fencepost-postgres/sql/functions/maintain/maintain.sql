@@ -214,8 +214,8 @@ begin
         steps := steps + fencepost._empty(fencepost._queue(name))::integer;
     end loop;
     if queue is null then
-        steps := steps + (fencepost._forget_leases() > 0)::integer + fencepost._turn_states()::integer;
+        steps := steps + (fencepost._forget_leases() > 0)::integer;
     end if;
-    return steps;
+    return steps + fencepost._turn_states()::integer;
 end
 $$;
