@@ -1,4 +1,5 @@
--- Makes the log of a queue: three tables that take turns, a sequence of positions, and functions with static statements over them.
+-- Makes the log of a queue: three tables that take turns, sequences for the position, the turn and what counts as
+-- removed, and functions with static statements over them.
 -- {q} stands for the log's name, `q` and the queue's id; nothing else is put into the text.
 -- Locks: none but on what it creates.
 create or replace function fencepost._make_log(queue_id integer, partitions integer, topic text) returns void
@@ -13,9 +14,10 @@ declare
 begin
     execute replace('
         create sequence {q}_position minvalue 0 start 0;
-        create sequence {q}_turn minvalue 0 start 0', '{q}', log);
-    -- Both start as used, so that last_value is the last one given.
-    perform nextval(log || '_position'), nextval(log || '_turn');
+        create sequence {q}_turn minvalue 0 start 0;
+        create sequence {q}_removed minvalue 0 start 0', '{q}', log);
+    -- They start as used, so that last_value is the last one given.
+    perform nextval(log || '_position'), nextval(log || '_turn'), nextval(log || '_removed');
     for segment in 0..2 loop
         execute replace(replace(replace('
             create table {q}_{n} (
@@ -72,6 +74,6 @@ begin
     end loop;
     execute replace('
         drop table {q}_0, {q}_1, {q}_2;
-        drop sequence {q}_position, {q}_turn', '{q}', 'fencepost.q' || queue_id);
+        drop sequence {q}_position, {q}_turn, {q}_removed', '{q}', 'fencepost.q' || queue_id);
 end
 $$;

@@ -72,8 +72,9 @@ begin
     if cut is null then
         return false;
     end if;
-    update fencepost.queue x set gone = cut where x.id = q.id and x.gone < cut;
-    return found;
+    -- Of two who do it at once the lower one may be the last; the next time puts that right.
+    perform setval('fencepost.q' || q.id || '_removed', cut);
+    return true;
 end
 $$;
 
@@ -129,7 +130,7 @@ begin
                 (select max(position) from {q}_2 where partition = p and position > $2 and position < $3)))
         from unnest($1) p',
         '{q}', 'fencepost.q' || q.id) into last
-        using fencepost._share(0, 1, q.partitions), q.gone, coalesce(upto, 9223372036854775807);
+        using fencepost._share(0, 1, q.partitions), fencepost._removed(q.id), coalesce(upto, 9223372036854775807);
     return last;
 end
 $$;
@@ -155,7 +156,7 @@ begin
             union all select position, id, created_at from {q}_2 where partition = p and position > $2 and position <= $3
             order by position limit 1000) m
         order by position limit 1000',
-        '{q}', 'fencepost.q' || q.id) using fencepost._share(0, 1, q.partitions), q.gone, coalesce(upto, 9223372036854775807)
+        '{q}', 'fencepost.q' || q.id) using fencepost._share(0, 1, q.partitions), fencepost._removed(q.id), coalesce(upto, 9223372036854775807)
     loop
         if l.created_at <= since and not (held and l.id <> l.position) then
             last := l.position;
@@ -186,7 +187,7 @@ begin
                 select position, payload from {q}_0 where position > $1
                 union all select position, payload from {q}_1 where position > $1
                 union all select position, payload from {q}_2 where position > $1) l) s
-        where bytes > $2', '{q}', log) into last using q.gone, q.retain_unread_bytes;
+        where bytes > $2', '{q}', log) into last using fencepost._removed(q.id), q.retain_unread_bytes;
     return last;
 end
 $$;

@@ -22,7 +22,7 @@ begin
         begun := fencepost._start(q, start);
         at := begun.at;
         least_id := begun.after_id;
-    elsif (at).h < q.gone then
+    elsif (at).h < fencepost._removed(q.id) then
         perform fencepost._gone(q, (at).h);
     end if;
     loop
@@ -37,7 +37,7 @@ begin
         end if;
         return query select r.position, r.id, r.key, r.kind, r.payload, r.headers, r.created_at, null::fencepost.cursor
             from unnest(rows) r
-            where r.position > q.gone and r.id > coalesce(least_id, 0) and (r.expires_at is null or r.expires_at > moment);
+            where r.position > fencepost._removed(q.id) and r.id > coalesce(least_id, 0) and (r.expires_at is null or r.expires_at > moment);
         get diagnostics told = row_count;
         given := given + told;
         at := fencepost._next(at, rows, s, asked);
