@@ -10,7 +10,7 @@ use fencepost_core::{Error, Kind, Result};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{CancelToken, IsolationLevel, NoTls, Row};
 
-use crate::error::{Effect, call_error, connect_error, unanswered};
+use crate::error::{Effect, call_error, connect_error, met_a_drop, unanswered};
 use crate::options::PostgresOptions;
 use crate::tls::Tls;
 use crate::url::Target;
@@ -71,7 +71,16 @@ impl Connections {
     }
 
     /// Runs one statement in a transaction of its own.
+    ///
+    /// One that met a drop in flight failed as a whole, and is asked again: then it is judged by what is true after the drop.
     pub(crate) async fn run(&self, effect: Effect, sql: &'static str, values: &[Parameter<'_>]) -> Result<Vec<Row>> {
+        match self.run_once(effect, sql, values).await {
+            Err(error) if error.fact("sqlstate").is_some_and(met_a_drop) => self.run_once(effect, sql, values).await,
+            answer => answer,
+        }
+    }
+
+    async fn run_once(&self, effect: Effect, sql: &'static str, values: &[Parameter<'_>]) -> Result<Vec<Row>> {
         if !self.says_isolation.load(Ordering::Relaxed) {
             match self.run_plain(effect, sql, values).await {
                 Err(refused) if refused.kind() == Kind::Unsupported && refused.fact("isolation").is_some() => {

@@ -50,6 +50,12 @@ pub(crate) fn unanswered(effect: Effect) -> Error {
     }
 }
 
+/// Whether the server may report this state to a statement whose queue or consumer is being dropped: a table, function, row or
+/// cached plan is gone that was there when the statement began. Nothing of the statement was stored.
+pub(crate) fn met_a_drop(state: &str) -> bool {
+    matches!(state, "42P01" | "42883" | "23503" | "XX000")
+}
+
 /// The error of a stored value that cannot be what it is.
 pub(crate) fn damaged(what: &str, cause: Error) -> Error {
     Error::new(Kind::Corrupt, format!("cannot read `fencepost.{what}`: a stored value is not what it should be"))

@@ -57,6 +57,11 @@ pub fn options() -> PostgresOptions {
 /// A database with the schema: its clock stands still, or is the server's own.
 pub async fn installed(stands_still: bool) -> Option<TestDatabase> {
     let server = skip_or_fail(PgServer::shared().await)?;
+    Some(installed_on(&server, stands_still).await)
+}
+
+/// The same on a given server.
+pub async fn installed_on(server: &PgServer, stands_still: bool) -> TestDatabase {
     let sql =
         env::var_os(SQL_DIR).map_or_else(fencepost_postgres::carried_checksum, |folder| contents(Path::new(&folder)));
     let key = format!("fencepost-postgres, {stands_still}, {sql}");
@@ -71,7 +76,7 @@ pub async fn installed(stands_still: bool) -> Option<TestDatabase> {
         }
         Ok::<_, fencepost_core::Error>(())
     };
-    Some(server.database_from(&key, install).await.unwrap())
+    server.database_from(&key, install).await.unwrap()
 }
 
 /// An empty database.

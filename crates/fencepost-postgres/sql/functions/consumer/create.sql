@@ -70,7 +70,7 @@ end
 $$;
 
 -- Makes a consumer with all its slots at one position. True: made; false: it was there with the same settings; otherwise `conflict`.
--- Locks: the queue's row, so that it is not dropped meanwhile; the consumer's name.
+-- Locks: the queue's row FOR SHARE, so that it is not dropped meanwhile and nothing is removed from under the start; the consumer's name.
 create or replace function fencepost.create_consumer(
     queue text, consumer text, slots integer default 1, start text default 'earliest', on_failure text default 'skip',
     mode text default 'ordered', max_attempts integer default 10, max_crashes integer default 5, backoff interval default interval '1 s'
@@ -104,7 +104,7 @@ begin
         perform fencepost._refuse('invalid_input', 'cannot start at `NULL`', jsonb_build_object('argument', 'start'),
             'allowed are `earliest`, `latest`, `id:N`, a time such as 2026-01-31T08:00:00Z, or a message''s position');
     end if;
-    select * into q from fencepost.queue x where x.name = queue for key share;
+    select * into q from fencepost.queue x where x.name = queue for share;
     if q.id is null then
         perform fencepost._queue(queue);
     end if;
@@ -114,16 +114,17 @@ begin
             jsonb_build_object('argument', 'slots', 'partitions', q.partitions),
             format('allowed are 1 to %s slots; a queue with more partitions allows more', q.partitions));
     end if;
-    select * into present from fencepost.consumer c where c.queue_id = q.id and c.name = consumer;
-    if present.id is null then
+    loop
+        select * into present from fencepost.consumer c where c.queue_id = q.id and c.name = consumer;
+        exit when present.id is not null;
         first := fencepost._start(q, start);
         insert into fencepost.consumer as c (queue_id, name, slots, on_failure, max_attempts, max_crashes, backoff, after_id)
             values (q.id, consumer, create_consumer.slots, create_consumer.on_failure, create_consumer.max_attempts,
                 create_consumer.max_crashes, create_consumer.backoff, first.after_id)
             on conflict do nothing returning c.id into made;
-        -- RACE: when somebody else has made it meanwhile, it is compared as any other.
-        select * into present from fencepost.consumer c where c.queue_id = q.id and c.name = consumer;
-    end if;
+        exit when made is not null;
+        -- RACE: somebody else has made it meanwhile, and may have dropped it again.
+    end loop;
     if made is not null then
         insert into fencepost.slot (consumer_id, slot) select made, n from generate_series(0, create_consumer.slots - 1) n;
         perform fencepost._append(row(made, n::smallint, 0, null, first.at, null, null, null, null, null, null, null, 0, null))
@@ -149,7 +150,8 @@ $$;
 
 -- Drops a consumer with all its slots. True: dropped; false: not there. Without force `open_batch` while a batch is open and `conflict`
 -- while a slot is held; the first slot in order that refuses is the answer.
--- Locks: its slots FOR UPDATE, in order, so it waits for guards and finishes before or after every other transition.
+-- Locks: the consumer's row FOR NO KEY UPDATE, so that who owns a slot can still set messages aside; then its slots FOR UPDATE, in order,
+-- so it waits for guards and finishes before or after every other transition.
 create or replace function fencepost.drop_consumer(queue text, consumer text, force boolean default false) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -168,7 +170,7 @@ begin
     if q.id is null then
         return false;
     end if;
-    select * into present from fencepost.consumer c where c.queue_id = q.id and c.name = consumer for update;
+    select * into present from fencepost.consumer c where c.queue_id = q.id and c.name = consumer for no key update;
     if present.id is null then
         return false;
     end if;

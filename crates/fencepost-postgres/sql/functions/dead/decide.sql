@@ -39,6 +39,8 @@ begin
         replayed := replayed + 1;
     end loop;
     if replayed > 0 then
+        -- So that an ack with an old snapshot, which does not see what was replayed, is told to try again.
+        perform fencepost._append(fencepost._state(target.id, n)) from generate_series(0, target.slots - 1) n;
         update fencepost.queue x set changes = x.changes + 1 where x.id = target.queue_id;
         perform fencepost._wake(fencepost._messages_topic(queue));
     end if;

@@ -192,6 +192,13 @@ begin
 end
 $$;
 
+-- A queue with its row locked, or nothing when it is dropped or somebody has it locked: another who maintains it, or who makes a
+-- consumer.
+-- INVARIANT: between what is judged to be behind all consumers and its removal no consumer begins.
+create or replace function fencepost._to_maintain(queue_id integer) returns fencepost.queue
+language sql volatile
+as $$ select * from fencepost.queue x where x.id = queue_id for no key update skip locked $$;
+
 -- Does what is due for one queue, or for all, and returns how many steps did something.
 create or replace function fencepost.maintain(queue text default null) returns bigint
 language plpgsql security definer
@@ -199,20 +206,26 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     steps bigint := 0;
-    name text;
+    queue_id integer;
+    q fencepost.queue;
 begin
     perform fencepost._read_committed('maintain');
     if queue is not null then
         perform fencepost._queue(queue);
     end if;
-    for name in select q.name from fencepost.queue q where maintain.queue is null or q.name = maintain.queue order by q.id loop
-        while steps < 1000 and fencepost._maintain(fencepost._queue(name)) loop
+    for queue_id in select x.id from fencepost.queue x where maintain.queue is null or x.name = maintain.queue order by x.id loop
+        while steps < 1000 loop
+            q := fencepost._to_maintain(queue_id);
+            exit when q.id is null or not fencepost._maintain(q);
             steps := steps + 1;
         end loop;
     end loop;
     -- At the end, since the locks of what is emptied last until the commit.
-    for name in select q.name from fencepost.queue q where maintain.queue is null or q.name = maintain.queue order by q.id loop
-        steps := steps + fencepost._empty(fencepost._queue(name))::integer;
+    for queue_id in select x.id from fencepost.queue x where maintain.queue is null or x.name = maintain.queue order by x.id loop
+        q := fencepost._to_maintain(queue_id);
+        if q.id is not null then
+            steps := steps + fencepost._empty(q)::integer;
+        end if;
     end loop;
     if queue is null then
         steps := steps + (fencepost._forget_leases() > 0)::integer;

@@ -73,16 +73,17 @@ declare
     log text := 'fencepost.q' || q.id;
     has_rows boolean;
     pinned boolean;
-    target fencepost.target;
     st fencepost.state_0;
     s record;
+    -- Under which every row counts as finished. Under the lock each one is, or is the caller's own, and neither may go.
+    every pg_snapshot := '9223372036854775807:9223372036854775807:';
 begin
     execute format('select exists (select from %s_%s)', log, segment) into has_rows;
     if not has_rows then
         return false;
     end if;
-    execute 'select ' || log || '_fresh($1, $2, 9223372036854775807, pg_current_snapshot(), 1, $3) <> ''{}'''
-        into pinned using fencepost._share(0, 1, q.partitions), fencepost._removed(q.id), segment;
+    execute 'select ' || log || '_fresh($1, $2, 9223372036854775807, $4, 1, $3) <> ''{}'''
+        into pinned using fencepost._share(0, 1, q.partitions), fencepost._removed(q.id), segment, every;
     if pinned then
         return false;
     end if;
@@ -90,10 +91,10 @@ begin
         select c.slots, x.consumer_id, x.slot from fencepost.consumer c join fencepost.slot x on x.consumer_id = c.id where c.queue_id = q.id
     loop
         st := fencepost._state(s.consumer_id, s.slot);
-        execute 'select ' || log || '_late($1, $2, pg_current_snapshot(), 1, $3) <> ''{}''
-            or ' || log || '_fresh($1, $4, 9223372036854775807, pg_current_snapshot(), 1, $3) <> ''{}'''
+        execute 'select ' || log || '_late($1, $2, $5, 1, $3) <> ''{}''
+            or ' || log || '_fresh($1, $4, 9223372036854775807, $5, 1, $3) <> ''{}'''
             into pinned using fencepost._share(s.slot, s.slots, q.partitions), row((st.cursor).h, (st.cursor).b, null, null)::fencepost.cursor,
-                segment, (st.cursor).h;
+                segment, (st.cursor).h, every;
         if pinned then
             return false;
         end if;

@@ -8,24 +8,25 @@ declare
     made integer;
     present integer;
 begin
+    perform fencepost._read_committed('create_queue');
     perform fencepost._name('a queue name', queue);
     if partitions is null or partitions not in (1, 2, 4, 8, 16, 32, 64, 128, 256) then
         perform fencepost._refuse('invalid_input',
             format('cannot use `%s` as a number of partitions', coalesce(partitions::text, 'NULL')),
             jsonb_build_object('argument', 'partitions'), 'allowed are 1, 2, 4, 8, 16, 32, 64, 128 and 256');
     end if;
-    select q.partitions into present from fencepost.queue q where q.name = queue;
-    if present is null then
+    loop
+        select q.partitions into present from fencepost.queue q where q.name = queue;
+        exit when present is not null;
         insert into fencepost.queue as q (name, partitions) values (queue, create_queue.partitions)
             on conflict (name) do nothing returning id into made;
         if made is not null then
             perform fencepost._make_log(made, partitions, fencepost._messages_topic(queue));
             return true;
         end if;
-        -- RACE: somebody else has made it meanwhile.
-        select q.partitions into present from fencepost.queue q where q.name = queue;
-    end if;
-    if present is distinct from partitions then
+        -- RACE: somebody else has made it meanwhile, and may have dropped it again.
+    end loop;
+    if present <> partitions then
         perform fencepost._refuse('conflict',
             format('cannot create the queue `%s` with `%s` partitions: it has `%s`', queue, partitions, present),
             jsonb_build_object('queue', queue, 'partitions', present),
@@ -36,23 +37,53 @@ end
 $$;
 
 -- Drops a queue with its messages and consumers. True: dropped; false: not there; `conflict` when it has consumers or messages,
--- only without force.
--- Locks: the queue's row, its slots, its log.
+-- only without force; `busy` when somebody keeps it in use for 5 s.
+-- Locks: what _drop_queue takes. INVARIANT: its users take the same locks in every order, so no lock is waited for as long as a
+-- deadlock would be; what is held is let go, and everything is tried again.
 create or replace function fencepost.drop_queue(queue text, force boolean default false) returns boolean
 language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    dropped boolean;
+    bound text := current_setting('lock_timeout');
+    until timestamptz := clock_timestamp() + interval '5 seconds';
+begin
+    perform fencepost._read_committed('drop_queue');
+    perform fencepost._name('a queue name', queue);
+    loop
+        begin
+            perform set_config('lock_timeout', '100ms', true);
+            dropped := fencepost._drop_queue(queue, coalesce(force, false));
+            perform set_config('lock_timeout', bound, true);
+            return dropped;
+        exception when lock_not_available or deadlock_detected then
+            if clock_timestamp() > until then
+                perform fencepost._refuse('busy', format('cannot drop the queue `%s`: it is in use', queue),
+                    jsonb_build_object('queue', queue), 'try again when the transactions that send to it or receive from it have ended');
+            end if;
+        end;
+        perform pg_sleep(0.005 + random() * 0.01);
+    end loop;
+end
+$$;
+
+-- One attempt of a drop.
+-- Locks: the queue's row, its slots in order, its log ACCESS EXCLUSIVE.
+create or replace function fencepost._drop_queue(queue text, force boolean) returns boolean
+language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     q fencepost.queue;
     consumers bigint;
 begin
-    perform fencepost._name('a queue name', queue);
     select * into q from fencepost.queue x where x.name = queue for update;
     if q.id is null then
         return false;
     end if;
     select count(*) into consumers from fencepost.consumer where queue_id = q.id;
-    if not coalesce(force, false) and (consumers > 0 or fencepost._holds(q.id)) then
+    if not force and (consumers > 0 or fencepost._holds(q.id)) then
         perform fencepost._refuse('conflict',
             format('cannot drop the queue `%s`: %s', queue, case consumers
                 when 0 then 'it holds messages'
@@ -61,9 +92,11 @@ begin
             jsonb_build_object('queue', queue, 'consumers', consumers),
             'drop its consumers and let its messages go first, or force it: both are then gone with it');
     end if;
+    perform from fencepost.slot s join fencepost.consumer c on c.id = s.consumer_id
+        where c.queue_id = q.id order by s.consumer_id, s.slot for update of s;
+    perform fencepost._drop_log(q.id);
     perform fencepost._drop_consumer(c.id), fencepost._wake(fencepost._slots_topic(queue, c.name))
         from fencepost.consumer c where c.queue_id = q.id order by c.id;
-    perform fencepost._drop_log(q.id);
     delete from fencepost.queue where id = q.id;
     return true;
 end

@@ -33,12 +33,16 @@ begin
     -- INVARIANT: the key is taken before the message is appended, so of two that come together only one appends.
     begin
         perform set_config('lock_timeout', '1s', true);
-        insert into fencepost.once (queue_id, key, id, digest, expires_at)
-        values (_send_once.queue_id, idempotency_key, 0, own_digest, 'infinity')
-        on conflict do nothing;
-        deduplicated := not found;
-        select * into first from fencepost.once o
-            where o.queue_id = _send_once.queue_id and o.key = idempotency_key for update;
+        loop
+            insert into fencepost.once (queue_id, key, id, digest, expires_at)
+            values (_send_once.queue_id, idempotency_key, 0, own_digest, 'infinity')
+            on conflict do nothing;
+            deduplicated := not found;
+            select * into first from fencepost.once o
+                where o.queue_id = _send_once.queue_id and o.key = idempotency_key for update;
+            -- RACE: an expired key that stood in the way may be forgotten before it is locked.
+            exit when first.queue_id is not null;
+        end loop;
         perform set_config('lock_timeout', bound, true);
     exception when lock_not_available then
         perform fencepost._refuse('busy',

@@ -15,8 +15,11 @@ begin
     target := fencepost._consumer(queue, consumer);
     perform fencepost._slot_of(target, slot);
     select * into s from fencepost.slot x where x.consumer_id = target.id and x.slot = slot_guard.slot for key share;
+    if s.slot is null then
+        s := fencepost._missing(target, slot);
+    end if;
     st := fencepost._locked_state(target.id, slot);
-    if s.slot is null or not fencepost._is_own(s, epoch) then
+    if not fencepost._is_own(s, epoch) then
         perform fencepost._fenced('slot_guard', target, s, epoch);
     end if;
     perform fencepost._bound(st.expires_at);
@@ -88,7 +91,10 @@ begin
     target := fencepost._consumer(queue, consumer);
     perform fencepost._slot_of(target, slot);
     select * into s from fencepost.slot x where x.consumer_id = target.id and x.slot = _give_back.slot for update;
-    if s.slot is null or not fencepost._is_own(s, epoch) then
+    if s.slot is null then
+        s := fencepost._missing(target, slot);
+    end if;
+    if not fencepost._is_own(s, epoch) then
         return false;
     end if;
     st := fencepost._state(target.id, slot);
@@ -147,6 +153,10 @@ begin
             jsonb_build_object('consumer', queue || '/' || consumer, 'slot', slot, 'pid', blocker),
             'wait for its transaction, which the server ends at the lease''s end, or end it by pg_terminate_backend');
     end;
+    if s.slot is null then
+        -- RACE: it was dropped meanwhile, and may have been made again.
+        return fencepost.force_release_slot(queue, consumer, slot, reason);
+    end if;
     next_epoch := fencepost._epoch(s.epoch);
     update fencepost.slot x set epoch = next_epoch, worker = null, nonce = null, generation = fencepost._generation()
         where x.consumer_id = s.consumer_id and x.slot = s.slot;

@@ -33,6 +33,9 @@ begin
         s := fencepost._own(operation, target, slot, epoch);
     else
         select * into s from fencepost.slot x where x.consumer_id = target.id and x.slot = _receive.slot;
+        if s.slot is null then
+            s := fencepost._missing(target, slot);
+        end if;
         if not fencepost._is_own(s, epoch) then
             perform fencepost._fenced(operation, target, s, epoch);
         end if;

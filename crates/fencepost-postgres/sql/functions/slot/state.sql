@@ -9,26 +9,20 @@ set enable_bitmapscan = off
 set jit = off
 as $$
 declare
-    turn bigint := (select last_value % 2 from fencepost.state_turn);
+    turn bigint := (select last_value from fencepost.state_turn);
     newest fencepost.state_0;
 begin
-    if turn = 0 then
-        select * into newest from fencepost.state_0 s
-            where s.consumer_id = _state.consumer_id and s.slot = _state.slot order by s.version desc limit 1;
-    else
-        select * into newest from fencepost.state_1 s
-            where s.consumer_id = _state.consumer_id and s.slot = _state.slot order by s.version desc limit 1;
-    end if;
-    if newest.version is not null then
-        return newest;
-    end if;
-    if turn = 0 then
-        select * into newest from fencepost.state_1 s
-            where s.consumer_id = _state.consumer_id and s.slot = _state.slot order by s.version desc limit 1;
-    else
-        select * into newest from fencepost.state_0 s
-            where s.consumer_id = _state.consumer_id and s.slot = _state.slot order by s.version desc limit 1;
-    end if;
+    -- RACE: without the slot's lock it may be carried over between the first look and the second, so there is a third one.
+    for look in turn..turn + 2 loop
+        if look % 2 = 0 then
+            select * into newest from fencepost.state_0 s
+                where s.consumer_id = _state.consumer_id and s.slot = _state.slot order by s.version desc limit 1;
+        else
+            select * into newest from fencepost.state_1 s
+                where s.consumer_id = _state.consumer_id and s.slot = _state.slot order by s.version desc limit 1;
+        end if;
+        exit when newest.version is not null;
+    end loop;
     return newest;
 end
 $$;
@@ -62,6 +56,10 @@ begin
     if current_setting('transaction_isolation') in ('read committed', 'read uncommitted') then
         return st;
     end if;
+    -- A table that was emptied since is empty at every snapshot.
+    if st.version is null then
+        perform fencepost._moved_on();
+    end if;
     -- RACE: the turn may have changed since the snapshot, so both tables are tried.
     begin
         insert into fencepost.state_0 (consumer_id, slot, version, cursor) values (consumer_id, slot, st.version + 1, st.cursor);
@@ -71,10 +69,20 @@ begin
         when sqlstate 'ZF000' then
             return st;
         when unique_violation then
-            raise exception using errcode = 'serialization_failure',
-                message = 'could not serialize access: the slot has moved on since this transaction began',
-                hint = 'roll back and try again';
+            perform fencepost._moved_on();
     end;
+end
+$$;
+
+-- Tells a caller whose statements all see an old snapshot to try again.
+create or replace function fencepost._moved_on() returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    raise exception using errcode = 'serialization_failure',
+        message = 'could not serialize access: the slot has moved on since this transaction began',
+        hint = 'roll back and try again';
 end
 $$;
 
@@ -100,6 +108,17 @@ begin
 end
 $$;
 
+-- A slot whose row went after its consumer was looked up: `not_found`, or nobody's when the consumer was made again.
+create or replace function fencepost._missing(target fencepost.target, slot integer) returns fencepost.slot
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform fencepost._consumer((target).queue, (target).name);
+    return row((target).id, slot, null, null, null, null, null)::fencepost.slot;
+end
+$$;
+
 -- Locks a slot's row as its owner and returns it, or raises `fenced`.
 -- Locks: FOR NO KEY UPDATE, so a guard does not stand in the way and a takeover waits.
 create or replace function fencepost._own(operation text, target fencepost.target, slot integer, epoch bigint) returns fencepost.slot
@@ -113,9 +132,7 @@ begin
     perform fencepost._slot_of(target, slot);
     select * into s from fencepost.slot x where x.consumer_id = (target).id and x.slot = _own.slot for no key update;
     if s.slot is null then
-        -- It was dropped between the look-up and the lock.
-        perform fencepost._consumer((target).queue, (target).name);
-        perform fencepost._slot_of(target, 255);
+        s := fencepost._missing(target, slot);
     end if;
     if not fencepost._is_own(s, epoch) then
         perform fencepost._fenced(operation, target, s, epoch);
@@ -127,18 +144,8 @@ $$;
 -- Bounds the rest of the caller's transaction by the lease's remaining time, at least a second and never above the caller's own setting:
 -- an owner that stops inside a transaction must not keep the slot for ever.
 create or replace function fencepost._bound(expires timestamptz) returns void
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    own interval := current_setting('idle_in_transaction_session_timeout')::interval;
-    rest interval := greatest(interval '1 second', expires - fencepost._clock());
-begin
-    if own = interval '0' or own > rest then
-        perform set_config('idle_in_transaction_session_timeout', ceil(extract(epoch from rest) * 1000)::bigint::text, true);
-    end if;
-end
-$$;
+language sql volatile
+as $$ select fencepost._bound_transaction(expires) $$;
 
 -- When a grant expires after a call that renews past half of its TTL.
 create or replace function fencepost._extended(s fencepost.slot, expires timestamptz) returns timestamptz

@@ -1,0 +1,32 @@
+//! PostgreSQL against the model: random calls on both come out alike.
+
+#[path = "stage/mod.rs"]
+mod stage;
+
+use std::sync::{Arc, Mutex};
+
+use fencepost_conformance::differential::{Plan, Side, compare};
+use fencepost_core::ManualClock;
+use fencepost_mem::MemStore;
+
+use crate::stage::Stage;
+
+fn model() -> Side {
+    let clock = Arc::new(ManualClock::default());
+    Side::new(Arc::new(MemStore::new(clock.clone())), clock)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn postgres_does_not_differ_from_the_model() {
+    let Some(first) = Stage::new().await else { return };
+    // The database of a sequence goes when the next one begins.
+    let last = Mutex::new(first);
+    let postgres = async || {
+        let stage = Stage::new().await.expect("a fresh store");
+        let side = Side::new(Arc::new(stage.store.clone()), stage.clock.clone());
+        *last.lock().expect("nobody panicked") = stage;
+        side
+    };
+    let plan = Plan { seed: 1, sequences: 5, length: 150 };
+    compare(plan.asked(), async || [model(), postgres().await]).await.unwrap();
+}
