@@ -26,8 +26,11 @@ async fn every_function_can_be_run_as_it_is_written() {
     let Some(server) = skip_or_fail(PgServer::shared_of(DEFAULT_MAJOR).await) else { return };
     let database = installed_on(&server, true).await;
     let client = database.connect().await.unwrap();
-    let asked =
-        if is_there(&client).await { Ok(()) } else { Err(Unavailable::Missing("plpgsql_check for PostgreSQL 15".into())) };
+    let asked = if is_there(&client).await {
+        Ok(())
+    } else {
+        Err(Unavailable::Missing("plpgsql_check for PostgreSQL 15".into()))
+    };
     if skip_or_fail(asked).is_none() {
         return;
     }

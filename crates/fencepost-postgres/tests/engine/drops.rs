@@ -28,7 +28,11 @@ async fn a31_dropping_a_consumer_does_not_meet_its_owners_in_a_deadlock() {
 /// The same with the whole queue, for every order in which its users take their locks.
 #[tokio::test]
 async fn a31_dropping_a_queue_does_not_meet_its_users_in_a_deadlock() {
-    let after = ["select fencepost.ack({own}, {batch})", "select fencepost.nack({own}, {batch}, {id})", "select fencepost.send('q', 'x')"];
+    let after = [
+        "select fencepost.ack({own}, {batch})",
+        "select fencepost.nack({own}, {batch}, {id})",
+        "select fencepost.send('q', 'x')",
+    ];
     let Some(script) = Script::new(2).await else { return };
     for first in ["receive", "send", "poll"] {
         for second in after {

@@ -8,10 +8,10 @@ mod guards;
 mod leases;
 mod opening;
 mod races;
+mod readers;
 mod rotation;
 mod script;
 mod slot_races;
-mod readers;
 #[path = "../stage/mod.rs"]
 mod stage;
 #[cfg(feature = "tls")]

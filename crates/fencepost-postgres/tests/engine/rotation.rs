@@ -58,8 +58,11 @@ async fn a_segment_is_emptied_when_every_consumer_is_past_it() {
     assert_eq!(consume(&script, token).await.len(), 15);
     maintain(&script).await;
     assert_eq!(segments(&script).await, ([10, 5, 0], 2), "the other consumer has not read it");
-    let slow = call(&script.admin, "select epoch from fencepost.claim('q', 'slow', 'w')").await.unwrap()[0].get::<_, i64>(0);
-    let rows = call(&script.admin, &format!("select batch_id from fencepost.receive('q', 'slow', 0, {slow}, 12)")).await.unwrap();
+    let slow =
+        call(&script.admin, "select epoch from fencepost.claim('q', 'slow', 'w')").await.unwrap()[0].get::<_, i64>(0);
+    let rows = call(&script.admin, &format!("select batch_id from fencepost.receive('q', 'slow', 0, {slow}, 12)"))
+        .await
+        .unwrap();
     maintain(&script).await;
     assert_eq!(segments(&script).await.0, [10, 5, 0], "an open batch keeps it");
     let batch: i64 = rows[0].get(0);
@@ -67,7 +70,9 @@ async fn a_segment_is_emptied_when_every_consumer_is_past_it() {
     maintain(&script).await;
     assert_eq!(segments(&script).await.0, [0, 5, 0], "the rest of the second one is unread");
     script.send(1).await;
-    let rows = call(&script.admin, &format!("select batch_id, id from fencepost.receive('q', 'slow', 0, {slow}, 12)")).await.unwrap();
+    let rows = call(&script.admin, &format!("select batch_id, id from fencepost.receive('q', 'slow', 0, {slow}, 12)"))
+        .await
+        .unwrap();
     assert_eq!(rows.iter().map(|row| row.get::<_, i64>(1)).collect::<Vec<_>>(), [13, 14, 15, 16]);
 }
 
@@ -154,7 +159,10 @@ async fn nothing_is_removed_from_under_a_consumer_that_is_being_made() {
     assert_eq!(rows.iter().map(|row| row.get::<_, i64>(0)).collect::<Vec<_>>(), [3, 4, 5, 6]);
     // The other order: what is removed first is gone for who comes then.
     script.anew(1).await;
-    let token = { script.send(3).await; script.claim(0).await };
+    let token = {
+        script.send(3).await;
+        script.claim(0).await
+    };
     consume(&script, token).await;
     let maintainer = script.client().await;
     run(&maintainer, "begin; select fencepost.maintain()").await;
@@ -174,8 +182,14 @@ async fn a_page_that_loses_its_beginning_while_it_is_read_is_refused() {
     maintain(&script).await;
     script.send(2).await;
     let maintainer = script.client().await;
-    run(&maintainer, "begin; update fencepost.queue set gone = 6; lock table fencepost.q1_0; truncate fencepost.q1_0").await;
-    let page = |start: &str, at: &str| format!("select id from fencepost._read('q', '{start}', {at}, 10) where id is not null");
+    run(
+        &maintainer,
+        "begin; select setval('fencepost.q1_removed', 6); lock table fencepost.q1_0; truncate fencepost.q1_0",
+    )
+    .await;
+    let page = |start: &str, at: &str| {
+        format!("select id from fencepost._read('q', '{start}', {at}, 10) where id is not null")
+    };
     let from = begin(script.client().await, page("", "row(2, '3:3:', null, null)::fencepost.cursor"));
     let earliest = begin(script.client().await, page("earliest", "null"));
     script.waiting(2).await;
@@ -206,11 +220,20 @@ async fn states_take_turns_with_every_slot_carried_over() {
     maintain(&script).await;
     assert_eq!(counts().await, (vec![6, 3], 1), "the locked slot keeps the old table");
     run(&locker, "rollback").await;
-    let before: Vec<String> = { let mut all = Vec::new(); for slot in 0..4 { all.push(script.state(slot).await); } all };
+    let before: Vec<String> = {
+        let mut all = Vec::new();
+        for slot in 0..4 {
+            all.push(script.state(slot).await);
+        }
+        all
+    };
     // One who looks without a lock while its slot is carried over and the old table emptied.
     let maintainer = script.client().await;
     run(&maintainer, "begin; select fencepost.maintain()").await;
-    let looks = begin(script.client().await, "select (fencepost._state(consumer_id, slot)).version from fencepost.slot where slot = 1".to_owned());
+    let looks = begin(
+        script.client().await,
+        "select (fencepost._state(consumer_id, slot)).version from fencepost.slot where slot = 1".to_owned(),
+    );
     script.waiting(1).await;
     run(&maintainer, "commit").await;
     assert!(looks.await.unwrap().1.unwrap()[0].get::<_, Option<i64>>(0).is_some());
@@ -224,7 +247,11 @@ async fn states_take_turns_with_every_slot_carried_over() {
     let error = call(&old, &format!("select fencepost.ack({}, {batch})", token.arguments())).await.unwrap_err();
     assert_eq!((error.kind(), error.code()), (Kind::Busy, "serialization_failure"), "{error:?}");
     run(&old, "rollback").await;
-    run(&old, &format!("begin isolation level repeatable read; select fencepost.ack({}, {batch}); commit", token.arguments())).await;
+    run(
+        &old,
+        &format!("begin isolation level repeatable read; select fencepost.ack({}, {batch}); commit", token.arguments()),
+    )
+    .await;
     maintain(&script).await;
     assert_eq!(counts().await.1, 0, "and the next turn");
 }

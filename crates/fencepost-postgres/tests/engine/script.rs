@@ -33,8 +33,11 @@ impl Script {
     pub async fn new(slots: i32) -> Option<Self> {
         let stage = Stage::new().await?;
         let admin = stage.client().await;
-        run(&admin, &format!("select fencepost.create_queue('q'); select fencepost.create_consumer('q', 'c', {slots})"))
-            .await;
+        run(
+            &admin,
+            &format!("select fencepost.create_queue('q'); select fencepost.create_consumer('q', 'c', {slots})"),
+        )
+        .await;
         Some(Self { stage, admin })
     }
 

@@ -144,7 +144,9 @@ async fn b33_forty_claims_at_once_grant_every_slot_once() {
         granted.extend(own(&claimed.await.unwrap().1.unwrap()));
     }
     // One who met a lock that was there for an instant went away empty; there is never more than one owner.
-    while let Some(late) = own(&call(&script.admin, "select slot, epoch from fencepost.claim('q', 'c', 'late')").await.unwrap()) {
+    while let Some(late) =
+        own(&call(&script.admin, "select slot, epoch from fencepost.claim('q', 'c', 'late')").await.unwrap())
+    {
         granted.push(late);
     }
     let (mut slots, mut epochs): (Vec<_>, Vec<_>) = granted.iter().map(|own| (own.slot, own.epoch)).unzip();
