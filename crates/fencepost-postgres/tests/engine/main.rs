@@ -1,11 +1,16 @@
 //! What the PostgreSQL engine promises beside the contract, on real servers.
 
+mod blocked;
 mod checked;
 mod cut;
 mod drops;
 mod failover;
 mod guards;
+mod idle;
 mod leases;
+mod levels;
+mod mixed;
+mod names;
 mod opening;
 mod races;
 mod readers;

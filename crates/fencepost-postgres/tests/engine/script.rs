@@ -31,14 +31,15 @@ impl Own {
 
 impl Script {
     pub async fn new(slots: i32) -> Option<Self> {
-        let stage = Stage::new().await?;
+        Some(Self::on(Stage::new().await?, slots).await)
+    }
+
+    /// The same on a given stage.
+    pub async fn on(stage: Stage, slots: i32) -> Self {
         let admin = stage.client().await;
-        run(
-            &admin,
-            &format!("select fencepost.create_queue('q'); select fencepost.create_consumer('q', 'c', {slots})"),
-        )
-        .await;
-        Some(Self { stage, admin })
+        run(&admin, "select fencepost.create_queue('q')").await;
+        run(&admin, &format!("select fencepost.create_consumer('q', 'c', {slots})")).await;
+        Self { stage, admin }
     }
 
     /// A fresh queue and consumer in place of what is there, for the next order of calls.

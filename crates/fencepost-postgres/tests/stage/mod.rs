@@ -26,9 +26,17 @@ pub struct Stage {
 impl Stage {
     /// A fresh stage, or nothing where no server is installed.
     pub async fn new() -> Option<Self> {
-        let database = installed(true).await?;
+        Some(Self::of(installed(true).await?).await)
+    }
+
+    /// A fresh stage on a given server.
+    pub async fn on(server: &PgServer) -> Self {
+        Self::of(installed_on(server, true).await).await
+    }
+
+    async fn of(database: TestDatabase) -> Self {
         let store = PostgresStore::open(&database.url(), options()).await.unwrap();
-        Some(Self { store, clock: clock::follow(&database), database })
+        Self { store, clock: clock::follow(&database), database }
     }
 
     /// A further handle, as independent of the first as another process.

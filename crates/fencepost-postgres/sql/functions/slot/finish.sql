@@ -116,15 +116,16 @@ begin
         where a.consumer_id = (target).id and a.id = message and a.partition = any(parts) and a.position <= fencepost._end(st.cursor)) then
         return true;
     end if;
-    -- A message that was held back sits behind its id; any other one at it.
+    -- A message that was held back sits behind its id; any other one at it. What counts as removed is not known any more.
     execute replace('
         select exists (
-            select from {q}_0 l where l.partition = any($1) and l.position >= $2 and l.id = $2 and fencepost._in($3, l.position, l.xid)
+            select from {q}_0 l where l.partition = any($1) and l.position >= $2 and l.position > $4 and l.id = $2 and fencepost._in($3, l.position, l.xid)
             union all
-            select from {q}_1 l where l.partition = any($1) and l.position >= $2 and l.id = $2 and fencepost._in($3, l.position, l.xid)
+            select from {q}_1 l where l.partition = any($1) and l.position >= $2 and l.position > $4 and l.id = $2 and fencepost._in($3, l.position, l.xid)
             union all
-            select from {q}_2 l where l.partition = any($1) and l.position >= $2 and l.id = $2 and fencepost._in($3, l.position, l.xid))',
-        '{q}', 'fencepost.q' || (target).queue_id) into behind using parts, message, st.cursor;
+            select from {q}_2 l where l.partition = any($1) and l.position >= $2 and l.position > $4 and l.id = $2 and fencepost._in($3, l.position, l.xid))',
+        '{q}', 'fencepost.q' || (target).queue_id) into behind using parts, message, st.cursor,
+            (select q.gone from fencepost.queue q where q.id = (target).queue_id);
     return behind;
 end
 $$;
