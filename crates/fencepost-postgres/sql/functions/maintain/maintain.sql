@@ -123,6 +123,19 @@ begin
 end
 $$;
 
+-- Keeps a queue from being dropped before this transaction ends. False when somebody drops it at this moment, or has.
+-- Locks: an advisory one, as maintenance that finds nothing to do writes nothing.
+create or replace function fencepost._keep(queue text) returns boolean
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform from fencepost.queue q where q.name = queue and pg_try_advisory_xact_lock_shared(hashtextextended('fencepost.queue', q.id));
+    -- Again, now that it is kept.
+    return found and exists (select from fencepost.queue q where q.name = queue);
+end
+$$;
+
 -- Does what is due for one queue, or for all, and returns how many steps did something.
 create or replace function fencepost.maintain(queue text default null) returns bigint
 language plpgsql security definer
@@ -131,18 +144,21 @@ as $$
 declare
     steps bigint := 0;
     name text;
+    kept text[] := '{}';
 begin
     perform fencepost._read_committed('maintain');
     if queue is not null then
         perform fencepost._queue(queue);
     end if;
     for name in select q.name from fencepost.queue q where maintain.queue is null or q.name = maintain.queue order by q.id loop
+        continue when not fencepost._keep(name);
+        kept := kept || name;
         while steps < 1000 and fencepost._maintain(fencepost._queue(name)) loop
             steps := steps + 1;
         end loop;
     end loop;
     -- At the end, since the locks of what is emptied last until the commit.
-    for name in select q.name from fencepost.queue q where maintain.queue is null or q.name = maintain.queue order by q.id loop
+    foreach name in array kept loop
         steps := steps + fencepost._empty(fencepost._queue(name))::integer;
     end loop;
     if queue is null then

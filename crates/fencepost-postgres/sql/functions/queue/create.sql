@@ -47,6 +47,8 @@ declare
     consumers bigint;
 begin
     perform fencepost._name('a queue name', queue);
+    -- ORDER: before the row, as maintenance takes it before it touches the tables and then the row.
+    perform pg_advisory_xact_lock(hashtextextended('fencepost.queue', x.id)) from fencepost.queue x where x.name = queue;
     select * into q from fencepost.queue x where x.name = queue for update;
     if q.id is null then
         return false;
