@@ -10,6 +10,7 @@ mod operators;
 mod output;
 mod place;
 mod running;
+mod servers;
 mod snapshots;
 mod tail;
 mod work;
