@@ -4,6 +4,7 @@ mod bad_consuming;
 mod bad_input;
 mod consuming;
 mod demo;
+mod examples;
 mod files;
 mod lease_run;
 mod operators;
