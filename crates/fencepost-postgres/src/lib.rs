@@ -7,6 +7,7 @@
 //! session.
 
 mod batch;
+mod check;
 mod connection;
 mod consumer;
 mod dead;
@@ -28,6 +29,7 @@ mod transaction;
 mod url;
 mod wake;
 
+pub use check::{BlockedSlot, OpenTransaction, ServerCheck};
 pub use error::driver_error;
 pub use options::PostgresOptions;
 #[doc(hidden)]

@@ -99,6 +99,15 @@ impl PostgresStore {
         Ok(column::<At>(one(&rows)?, 0)?.0)
     }
 
+    /// A connection of the caller's own to the database, made as the store makes its own: for transactions that
+    /// [`TransactionCalls`](crate::TransactionCalls) takes part in. It is beside the store's pool, and goes on when the store is closed.
+    ///
+    /// # Errors
+    /// `unavailable`, with a narrower code as those of [`PostgresStore::open`].
+    pub async fn client(&self) -> Result<tokio_postgres::Client> {
+        self.0.connections.client().await.map_err(|error| error.during("connect"))
+    }
+
     /// Closes the store: calls that were begun are finished, later ones answer `unavailable` with code `store_closed`, and sleepers
     /// hear that it is closed.
     pub async fn close(&self) {
