@@ -1,6 +1,7 @@
 //! What the PostgreSQL engine promises beside the contract, on real servers.
 
 mod cut;
+mod dropping;
 mod failover;
 mod guards;
 mod leases;

@@ -39,7 +39,7 @@ fn runtime() -> Runtime {
 
 async fn ordeal<F: Copy>(test: F, url: &str, seed: u64) {
     let ground = Ground::make(url).await;
-    let policy = if seed % 2 == 0 { OnFailure::Pause } else { OnFailure::Skip };
+    let policy = if seed.is_multiple_of(2) { OnFailure::Pause } else { OnFailure::Skip };
     let ordeal = chaos::run(test, url, &ground, seed, policy).await;
     check::everything(&ground, seed, policy, &ordeal).await;
 }
