@@ -32,6 +32,7 @@ use self::table::Table;
 use crate::cli::DemoArgs;
 use crate::open;
 use crate::printer::Printer;
+use crate::text;
 
 /// More than the default, so that many workers have a slot each.
 const PARTITIONS: i64 = 64;
@@ -83,7 +84,7 @@ fn path() -> Result<ConsumerPath> {
 
 /// Two demos at once in one store would handle each other's messages: a lease keeps the second one out.
 async fn only_one(store: &Store) -> Result<KeptLease> {
-    let holder = HolderName::new(format!("process {}", std::process::id()))?;
+    let holder = text::this_process(HolderName::new)?;
     let request = AcquireLease::new(LeaseName::new("fencepost-demo")?, holder).ttl(Ttl::new(Duration::from_secs(5))?);
     KeptLease::acquire(store.contract(), &request).await?.map_err(|held| {
         let Acquired::Held { holder, expires_in, .. } = held else {
