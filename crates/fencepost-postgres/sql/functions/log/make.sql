@@ -49,6 +49,7 @@ begin
     end loop;
     execute fencepost._pick_fresh_function(log, partitions);
     execute fencepost._look_function(log);
+    execute fencepost._receive_function(log, queue_id);
     -- What is made after the installation has to be closed to PUBLIC here.
     for named in select p.oid::regprocedure::text from pg_proc p
         where p.pronamespace = 'fencepost'::regnamespace and p.proname ~ ('^q' || queue_id || '_')

@@ -28,7 +28,7 @@ begin
         headers := nullif(headers, '{}');
     end if;
     id := nextval('{q}_position');
-    segment := (select last_value % 3 from {q}_turn);
+    segment := pg_sequence_last_value('{q}_turn') % 3;
     if segment = 0 then
         insert into {q}_0 (position, id, partition, key, kind, payload, headers, created_at)
         values (id, id, coalesce(fencepost._partition(key, {p}), id % {p}), key, kind, payload, headers, fencepost._clock());
@@ -39,7 +39,7 @@ begin
         insert into {q}_2 (position, id, partition, key, kind, payload, headers, created_at)
         values (id, id, coalesce(fencepost._partition(key, {p}), id % {p}), key, kind, payload, headers, fencepost._clock());
     end if;
-    if pg_sequence_last_value('{a}') > extract(epoch from clock_timestamp()) * 1000000 then
+    if pg_sequence_last_value('{a}') > date_part('epoch', clock_timestamp()) * 1000000 then
         perform pg_notify('fencepost', '{h}');
     end if;
     return id;
