@@ -3,6 +3,8 @@
 
 mod copy;
 mod guards;
+mod sql;
+mod sql_guards;
 mod suite;
 
 use std::collections::BTreeSet;
@@ -13,21 +15,39 @@ use serde_json::Value;
 
 use self::copy::Copy;
 use self::guards::{GUARDS, Guard};
+use self::sql_guards::SqlGuard;
 use self::suite::{Results, Suite};
 use crate::stage::seconds;
 use crate::{Result, workspace};
 
 pub fn run(names: &[&str]) -> Result {
-    let guards = select(names)?;
+    let (in_sql, names): (Vec<&str>, Vec<&str>) =
+        names.iter().partition(|name| sql_guards::GUARDS.iter().any(|guard| guard.name == **name));
+    let all = names.is_empty() && in_sql.is_empty();
+    let chosen = |guard: &&SqlGuard| all || in_sql.contains(&guard.name);
+    let in_sql: Vec<&SqlGuard> = sql_guards::GUARDS.iter().filter(chosen).collect();
+    let guards = if all || !names.is_empty() { select(&names)? } else { Vec::new() };
     let metadata = workspace::metadata()?;
-    let target = metadata["target_directory"].as_str().ok_or("the metadata names no build folder")?;
-    let copy = Copy::new(Path::new(target).join("probe/workspace"))?;
-    require_green(&copy, &metadata, &guards)?;
+    let target = Path::new(metadata["target_directory"].as_str().ok_or("the metadata names no build folder")?);
+    let mut unproved = if guards.is_empty() { Vec::new() } else { removed_in_rust(&guards, &metadata, target)? };
+    unproved.extend(sql::run(&in_sql, target)?);
+    let count = guards.len() + in_sql.len();
+    if unproved.is_empty() {
+        println!("probe: {count} guards removed, every removal noticed");
+        return Ok(());
+    }
+    Err(format!("{} of {count} guards are not proved: {}", unproved.len(), unproved.join(", ")))
+}
+
+/// Removes guards in the copy of the workspace, and returns the names of those whose removal nobody noticed.
+fn removed_in_rust(guards: &[&Guard], metadata: &Value, target: &Path) -> Result<Vec<&'static str>> {
+    let copy = Copy::new(target.join("probe/workspace"))?;
+    require_green(&copy, metadata, guards)?;
 
     let mut unproved = Vec::new();
-    for guard in &guards {
+    for guard in guards {
         let since = Instant::now();
-        let proved = prove(guard, &copy, &metadata);
+        let proved = prove(guard, &copy, metadata);
         let verdict = if proved.is_ok() { "red" } else { "NOT PROVED" };
         println!("{:<22} {verdict:<10} {:>8}  {}", guard.name, seconds(since.elapsed()), guard.without);
         match proved {
@@ -38,11 +58,7 @@ pub fn run(names: &[&str]) -> Result {
             }
         }
     }
-    if unproved.is_empty() {
-        println!("probe: {} guards removed, every removal noticed", guards.len());
-        return Ok(());
-    }
-    Err(format!("{} of {} guards are not proved: {}", unproved.len(), guards.len(), unproved.join(", ")))
+    Ok(unproved)
 }
 
 /// The guards of the given names, or all.

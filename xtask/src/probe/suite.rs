@@ -68,7 +68,7 @@ fn program(message: &str) -> Option<(String, Program)> {
 }
 
 /// Reads what the test harness prints; `None` when it did not come to its summary.
-fn results(output: &str) -> Option<Results> {
+pub fn results(output: &str) -> Option<Results> {
     let mut results = Results::default();
     for line in output.lines() {
         let Some((name, word)) = line.strip_prefix("test ").and_then(|line| line.rsplit_once(" ... ")) else {

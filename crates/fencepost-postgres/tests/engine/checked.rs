@@ -48,3 +48,15 @@ async fn every_function_can_be_run_as_it_is_written() {
     let functions = "select count(*) from pg_proc where pronamespace = 'fencepost'::regnamespace";
     assert!(client.query_one(functions, &[]).await.unwrap().get::<_, i64>(0) > 100);
 }
+
+/// What runs with its owner's rights looks names up where its owner says, not where its caller does.
+#[tokio::test]
+async fn every_function_with_its_owners_rights_pins_where_names_are_looked_up() {
+    let Some(database) = crate::stage::installed(true).await else { return };
+    let client = database.connect().await.unwrap();
+    client.batch_execute("select fencepost.create_queue('q', 4)").await.unwrap();
+    let open = "select p.oid::regprocedure::text from pg_proc p where p.pronamespace = 'fencepost'::regnamespace and p.prosecdef
+        and not coalesce('search_path=pg_catalog, pg_temp' = any(p.proconfig), false)";
+    let open: Vec<String> = client.query(open, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
+    assert!(open.is_empty(), "{open:?}");
+}

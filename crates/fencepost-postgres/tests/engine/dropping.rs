@@ -23,7 +23,7 @@ async fn a_queue_is_dropped_after_its_maintenance_and_neither_meets_a_deadlock()
     somebody_waits(&stage).await;
     // Maintenance that comes meanwhile leaves it alone, as does one of everything.
     assert_eq!(stage.store.maintain(None).await.unwrap(), 0);
-    maintenance.execute("update fencepost.queue set gone = gone where name = 'q'", &[]).await.unwrap();
+    maintenance.execute("update fencepost.queue set changes = changes where name = 'q'", &[]).await.unwrap();
     maintenance.commit().await.unwrap();
     assert_eq!(dropped.await.unwrap().unwrap(), Dropped::Dropped);
     assert!(stage.store.queue_status().await.unwrap().is_empty());

@@ -40,8 +40,8 @@ struct Worker {
 }
 
 impl Worker {
-    fn any(&mut self) -> (&'static str, String) {
-        let (consumer, max) = (self.random.below(2), 1 + self.random.below(9));
+    fn any(&mut self, consumer: u64) -> (&'static str, String) {
+        let max = 1 + self.random.below(9);
         let Own { slot, epoch } = self.own;
         let own = format!("'q', 'c{consumer}', {slot}, {epoch}");
         let (batch, message) = (self.batch, self.message);
@@ -77,8 +77,7 @@ impl Worker {
         }
     }
 
-    async fn step(&mut self) {
-        let (name, sql) = self.any();
+    async fn step(&mut self, (name, sql): (&'static str, String)) {
         let told = match self.client.query(&format!("select {sql}"), &[]).await {
             Ok(rows) => {
                 if let (Some(row), "claim") = (rows.first(), name) {
@@ -93,14 +92,23 @@ impl Worker {
         *self.told.entry(format!("{name} {told}")).or_default() += 1;
     }
 
-    /// One call, or several in a transaction that commits or not.
+    /// One call, or several on one slot and its queue in a transaction that commits or not: who locks several slots in one transaction takes
+    /// them in their order.
     async fn turn(&mut self) {
+        let consumer = self.random.below(2);
+        let called = self.any(consumer);
         if self.random.below(6) > 0 {
-            return self.step().await;
+            return self.step(called).await;
         }
         self.client.batch_execute("begin").await.expect("a transaction");
-        for _ in 0..=self.random.below(3) {
-            self.step().await;
+        for _ in 0..=self.random.below(5) {
+            let called = self.any(consumer);
+            if matches!(
+                called.0,
+                "receive" | "ack" | "ack_receive" | "ack_through" | "nack" | "dead_letter" | "renew" | "guard" | "send"
+            ) {
+                self.step(called).await;
+            }
         }
         let end = if self.random.below(3) == 0 { "rollback" } else { "commit" };
         self.client.batch_execute(end).await.expect("its end");

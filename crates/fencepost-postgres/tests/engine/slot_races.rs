@@ -41,6 +41,24 @@ async fn a30_a_release_that_waited_for_a_receive_that_was_rolled_back_succeeds()
     assert!(released.await.unwrap().1.unwrap()[0].get::<_, bool>(0));
 }
 
+/// A receive that looked while another one of the same owner opened a batch returns that batch, not one of its own.
+#[tokio::test]
+async fn a_receive_that_waited_for_another_one_returns_the_same_batch() {
+    let Some(script) = Script::new(1).await else { return };
+    script.send(4).await;
+    let token = script.claim(0).await;
+    let (one, two) = (script.client().await, script.client().await);
+    run(&one, "begin").await;
+    let (batch, ids) = receive(&one, token, 2).await.expect("a batch");
+    let sql = format!("select batch_id, id from fencepost.receive({}, 10)", token.arguments());
+    let waits = begin(two, sql);
+    script.waiting(1).await;
+    run(&one, "commit").await;
+    let rows = waits.await.unwrap().1.unwrap();
+    assert_eq!(rows.iter().map(|row| row.get(1)).collect::<Vec<i64>>(), ids);
+    assert_eq!(rows[0].get::<_, i64>(0), batch);
+}
+
 /// A30, the mirror order: a receive, ack, nack or renewal that waited for a release, an abandon or a takeover is not the owner's any more.
 #[tokio::test]
 async fn a30_a_call_that_waited_for_a_change_of_owner_is_not_its_owners() {

@@ -45,7 +45,7 @@ begin
             perform fencepost._decide(target, suspect, 'dead', null, 'crashes', null);
             perform fencepost._settle(target, st, null, handed);
         else
-            st := fencepost._isolated(target, st, suspect.position);
+            st := fencepost._isolated(target, st, suspect);
         end if;
     elsif st.batch_id is not null then
         st.deliveries := st.deliveries + 1;
@@ -79,7 +79,7 @@ end
 $$;
 
 -- The state with its open batch cut to its first message without a disposition; what follows in it comes one by one.
-create or replace function fencepost._isolated(target fencepost.target, st fencepost.state_0, suspect bigint) returns fencepost.state_0
+create or replace function fencepost._isolated(target fencepost.target, st fencepost.state_0, suspect fencepost.kept) returns fencepost.state_0
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
@@ -87,7 +87,8 @@ declare
     handed integer := st.deliveries;
 begin
     st.isolated := st.next;
-    st.next := fencepost._cut(st.cursor, st.next, suspect);
+    -- One that came again is not of the log's range, and moves no cursor.
+    st.next := case when suspect.place is null then fencepost._cut(st.cursor, st.next, suspect.position) else st.cursor end;
     st.size := 1;
     st.deliveries := st.deliveries + 1;
     st.crashes := 0;
@@ -95,7 +96,7 @@ begin
     st.alone := true;
     update fencepost.aside a set place = 'alone', deliveries = a.deliveries + handed
         where a.consumer_id = (target).id and a.partition = any(fencepost._share(st.slot, (target).slots, (target).partitions))
-            and a.place = 'batch' and a.position <> suspect;
+            and a.place = 'batch' and a.position <> suspect.position;
     return st;
 end
 $$;
