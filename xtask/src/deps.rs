@@ -77,9 +77,9 @@ const RULES: [Rule; 12] = [
     },
     Rule {
         package: "fencepost-bench",
-        uses: &["fencepost", "fencepost-bench-rows"],
+        uses: &["fencepost", "fencepost-bench-rows", "fencepost-test-support"],
         tests_with: &[],
-        why: "what is measured is what users get: the facade",
+        why: "what is measured is what users get, the facade, on a server started for it",
     },
     Rule { package: "xtask", uses: &[], tests_with: &[], why: "the tasks build fast and before everything else" },
 ];

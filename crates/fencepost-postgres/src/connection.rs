@@ -73,14 +73,14 @@ impl Connections {
     /// Runs one statement in a transaction of its own.
     ///
     /// One that met a drop in flight failed as a whole, and is asked again: then it is judged by what is true after the drop.
-    pub(crate) async fn run(&self, effect: Effect, sql: &'static str, values: &[Parameter<'_>]) -> Result<Vec<Row>> {
+    pub(crate) async fn run(&self, effect: Effect, sql: &str, values: &[Parameter<'_>]) -> Result<Vec<Row>> {
         match self.run_once(effect, sql, values).await {
             Err(error) if error.fact("sqlstate").is_some_and(met_a_drop) => self.run_once(effect, sql, values).await,
             answer => answer,
         }
     }
 
-    async fn run_once(&self, effect: Effect, sql: &'static str, values: &[Parameter<'_>]) -> Result<Vec<Row>> {
+    async fn run_once(&self, effect: Effect, sql: &str, values: &[Parameter<'_>]) -> Result<Vec<Row>> {
         if !self.says_isolation.load(Ordering::Relaxed) {
             match self.run_plain(effect, sql, values).await {
                 Err(refused) if refused.kind() == Kind::Unsupported && refused.fact("isolation").is_some() => {
@@ -92,7 +92,7 @@ impl Connections {
         self.run_at_read_committed(effect, sql, values).await
     }
 
-    async fn run_plain(&self, effect: Effect, sql: &'static str, values: &[Parameter<'_>]) -> Result<Vec<Row>> {
+    async fn run_plain(&self, effect: Effect, sql: &str, values: &[Parameter<'_>]) -> Result<Vec<Row>> {
         let lent = self.lend().await?;
         let call = lent.client().query_typed(sql, values);
         let answer = self.bounded(effect, lent.client().cancel_token(), call).await;
@@ -117,12 +117,7 @@ impl Connections {
         lent.give_back_after(answer)
     }
 
-    async fn run_at_read_committed(
-        &self,
-        effect: Effect,
-        sql: &'static str,
-        values: &[Parameter<'_>],
-    ) -> Result<Vec<Row>> {
+    async fn run_at_read_committed(&self, effect: Effect, sql: &str, values: &[Parameter<'_>]) -> Result<Vec<Row>> {
         let mut lent = self.lend().await?;
         let cancel = lent.client().cancel_token();
         let call = async {

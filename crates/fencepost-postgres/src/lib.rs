@@ -16,6 +16,7 @@ mod error;
 mod lease;
 mod listen;
 mod member;
+mod numbered;
 mod options;
 mod queue;
 mod reader;

@@ -38,6 +38,7 @@ begin
     end loop;
     execute fencepost._write_function(log, partitions, topic);
     execute fencepost._send_function(log, queue_id, partitions, topic);
+    execute fencepost._send_many_function(log, queue_id);
     execute fencepost._late_function(log);
     loop
         execute fencepost._fresh_function(log, branches, '{0}');

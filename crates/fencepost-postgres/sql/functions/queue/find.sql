@@ -30,6 +30,12 @@ begin
 end
 $$;
 
+-- For drivers: the number of a queue, which the names of its own functions begin with. It never stands for another queue.
+create or replace function fencepost._queue_number(queue text) returns integer
+language sql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$ select (fencepost._queue(queue)).id $$;
+
 -- The highest position that was taken in a queue so far, by whoever, committed or not.
 create or replace function fencepost._appended(queue_id integer) returns bigint
 language plpgsql volatile
