@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# setup-postgres.sh FOLDER [MAJOR|pgbouncer]...: brings what the tests need of PostgreSQL; what is there is left alone.
+# setup-postgres.sh FOLDER [MAJOR|pgbouncer|psycopg|pg]...: brings what the tests need of PostgreSQL; what is there is left alone.
 # As root with apt-get, 15 and pgbouncer are Debian's packages. Other majors are packages of npm, in FOLDER/MAJOR.
+# psycopg and pg are the drivers of the examples in Python and JavaScript, in FOLDER/python and FOLDER/node.
 # No service is started.
 set -euo pipefail
 
@@ -90,6 +91,24 @@ for name in "$@"; do
         fi
         echo "pgbouncer: $(find_pgbouncer)"
         ;;
+    psycopg)
+        if [ ! -e "$folder/python/complete" ]; then
+            command -v python3 >/dev/null || die "the examples in Python take python3, which is not installed"
+            quietly python3 -m venv --clear "$folder/python"
+            quietly "$folder/python/bin/pip" install --disable-pip-version-check 'psycopg[binary]==3.*'
+            touch "$folder/python/complete"
+        fi
+        echo "psycopg: $folder/python"
+        ;;
+    pg)
+        if [ ! -e "$folder/node/complete" ]; then
+            command -v npm >/dev/null || die "the examples in JavaScript take node and npm, which are not installed"
+            rm -rf "$folder/node"
+            quietly npm install --ignore-scripts --no-audit --no-fund --no-package-lock --prefix "$folder/node" pg@8
+            touch "$folder/node/complete"
+        fi
+        echo "pg: $folder/node"
+        ;;
     14 | 15 | 16 | 17 | 18)
         if [ -z "$(find_major "$name")" ]; then
             if [ "$name" = 15 ] && apt_has postgresql-15; then
@@ -102,6 +121,6 @@ for name in "$@"; do
         [ -n "$bin" ] || die "PostgreSQL $name was installed and is not found"
         echo "PostgreSQL $name: $bin, $("$bin/postgres" --version)"
         ;;
-    *) die "there is no \`$name\`: 14, 15, 16, 17, 18, pgbouncer" ;;
+    *) die "there is no \`$name\`: 14, 15, 16, 17, 18, pgbouncer, psycopg, pg" ;;
     esac
 done

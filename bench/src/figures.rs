@@ -36,6 +36,19 @@ impl Figures {
         Some((*values.first()?, values[values.len() / 2], *values.last()?))
     }
 
+    /// The rows, in the order in which they came.
+    pub fn rows(&self) -> impl Iterator<Item = &str> {
+        self.order.iter().map(String::as_str)
+    }
+
+    /// The least, the median and the most of the ratios of two rows, each of one round.
+    pub fn ratio_spread(&self, row: &str, base: &str) -> Option<(f64, f64, f64)> {
+        let (values, bases) = (self.rows.get(row)?, self.rows.get(base)?);
+        let mut ratios: Vec<f64> = values.iter().zip(bases).map(|(value, base)| value / base).collect();
+        ratios.sort_by(f64::total_cmp);
+        Some((*ratios.first()?, ratios[ratios.len() / 2], *ratios.last()?))
+    }
+
     /// The rows as a table in Markdown: median, least and most a second.
     pub fn table(&self) -> String {
         let mut text = String::from("| row | median /s | least | most |\n| --- | ---: | ---: | ---: |\n");

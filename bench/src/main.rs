@@ -5,6 +5,7 @@
 
 mod figures;
 mod peers;
+mod postgres;
 mod sqlite;
 mod subject;
 
@@ -19,6 +20,8 @@ use fencepost_bench_rows::{Outcome, Synchronous, say};
 enum Command {
     /// Beside prepared inserts into the same table.
     Sqlite(Where),
+    /// PostgreSQL, beside inserts into the same table, a skip-locked table, and peers.
+    Postgres(Box<postgres::Options>),
     /// Beside a peer, in a program of its own.
     Peers(peers::Options),
 }
@@ -50,8 +53,14 @@ async fn run() -> Outcome<()> {
     if words.first().is_some_and(|first| first.parse::<Synchronous>().is_ok()) {
         return fencepost_bench_rows::run::<subject::Fencepost>(&words).await;
     }
+    if let [first, url] = words.as_slice()
+        && first == postgres::HOLD
+    {
+        return postgres::hold(url).await;
+    }
     match Command::parse() {
         Command::Sqlite(place) => sqlite::run(place.rounds, &place.folder).await,
+        Command::Postgres(options) => postgres::run(*options).await,
         Command::Peers(options) => peers::run(&options).await,
     }
 }

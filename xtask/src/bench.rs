@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use crate::{Result, workspace};
 
-/// The manifest of the peer's program, in a workspace of its own.
-pub const PEER: &str = "bench/peers/alkstore/Cargo.toml";
+/// The manifests of the peers' programs, each in a workspace of its own.
+pub const PEERS: [&str; 2] = ["bench/peers/alkstore/Cargo.toml", "bench/peers/alkstore-postgres/Cargo.toml"];
 
 /// Runs `bench` with `args`, on files in the target folder unless they name another.
 pub fn run(args: &[&str]) -> Result {
@@ -14,8 +14,14 @@ pub fn run(args: &[&str]) -> Result {
     std::fs::create_dir_all(&folder).map_err(|error| format!("cannot make `{}`: {error}", folder.display()))?;
     let mut command = workspace::cargo();
     command.args(["run", "--quiet", "--release", "--package", "fencepost-bench", "--"]).args(args);
-    if args.first() == Some(&"peers") {
-        command.arg("--peer").arg(peer()?);
+    match args.first() {
+        Some(&"peers") => {
+            command.arg("--peer").arg(peer(PEERS[0], "fencepost-bench-alkstore")?);
+        }
+        Some(&"postgres") => {
+            command.arg("--peer").arg(peer(PEERS[1], "fencepost-bench-alkstore-postgres")?);
+        }
+        _ => {}
     }
     if !args.contains(&"--folder") {
         command.arg("--folder").arg(folder);
@@ -23,13 +29,13 @@ pub fn run(args: &[&str]) -> Result {
     workspace::run(&mut command)
 }
 
-/// Builds the program of the peer.
-fn peer() -> Result<PathBuf> {
+/// Builds the program of a peer.
+fn peer(manifest: &str, program: &str) -> Result<PathBuf> {
     let metadata = workspace::metadata()?;
     let target = metadata["target_directory"].as_str().ok_or("cargo names no target folder")?;
     let folder = PathBuf::from(target).join("peers");
     let mut command = workspace::cargo();
-    command.args(["build", "--release", "--locked", "--manifest-path", PEER, "--target-dir"]).arg(&folder);
+    command.args(["build", "--release", "--locked", "--manifest-path", manifest, "--target-dir"]).arg(&folder);
     workspace::run(&mut command)?;
-    Ok(folder.join("release").join("fencepost-bench-alkstore"))
+    Ok(folder.join("release").join(program))
 }

@@ -22,7 +22,7 @@ pub fn run() -> Result {
 
 fn fmt() -> Result {
     execute(cargo().args(["fmt", "--all", "--check"]))?;
-    execute(cargo().args(["fmt", "--check", "--manifest-path", bench::PEER]))
+    bench::PEERS.iter().try_for_each(|peer| execute(cargo().args(["fmt", "--check", "--manifest-path", peer])))
 }
 
 fn clippy() -> Result {

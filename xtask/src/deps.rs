@@ -60,14 +60,14 @@ const RULES: [Rule; 12] = [
     Rule {
         package: "fencepost",
         uses: &["fencepost-core", "fencepost-mem", "fencepost-postgres", "fencepost-runtime", "fencepost-sqlite"],
-        tests_with: &["fencepost-conformance"],
+        tests_with: &["fencepost-conformance", "fencepost-test-support"],
         why: "the facade is the one place that knows every engine, and ships no suite",
     },
     Rule {
         package: "fencepost-cli",
         uses: &["fencepost"],
-        tests_with: &[],
-        why: "the program is a user of the facade like any other",
+        tests_with: &["fencepost-test-support"],
+        why: "the program is a user of the facade like any other; its tests start servers",
     },
     Rule {
         package: "fencepost-bench-rows",
@@ -77,9 +77,9 @@ const RULES: [Rule; 12] = [
     },
     Rule {
         package: "fencepost-bench",
-        uses: &["fencepost", "fencepost-bench-rows"],
+        uses: &["fencepost", "fencepost-bench-rows", "fencepost-test-support"],
         tests_with: &[],
-        why: "what is measured is what users get: the facade",
+        why: "what is measured is what users get, the facade, on a server started for it",
     },
     Rule { package: "xtask", uses: &[], tests_with: &[], why: "the tasks build fast and before everything else" },
 ];

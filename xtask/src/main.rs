@@ -25,6 +25,7 @@ const USAGE: &str = "usage: cargo xtask <task>
   tidy            the rules of style that can be checked
   probe [NAME…]   removes guards one by one and requires that tests go red
   bench sqlite    measures beside what fencepost is built on
+  bench postgres  measures PostgreSQL beside inserts, a skip-locked table and peers; --quick, --only ROW, --rounds N, --url URL
   bench peers     measures beside another store, which it builds first; --quick, --help";
 
 /// What a task answers: an error is the sentence that says what is wrong.

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use crate::{Result, workspace};
 
 /// What `setup` installs unless it is told.
-const USUAL: [&str; 2] = ["15", "pgbouncer"];
+const USUAL: [&str; 4] = ["15", "pgbouncer", "psycopg", "pg"];
 
 /// What `ci` requires.
-const ALL: [&str; 6] = ["15", "14", "16", "17", "18", "pgbouncer"];
+const ALL: [&str; 8] = ["15", "14", "16", "17", "18", "pgbouncer", "psycopg", "pg"];
 
 /// How long servers may take to end.
 const ENDED_WITHIN: Duration = Duration::from_secs(15);
@@ -36,6 +36,10 @@ pub fn tell(command: &mut Command, required: bool) -> Result {
     command.env("FENCEPOST_PG_FOLDER", folder()?).env("FENCEPOST_LEFT_OUT", left_out()?);
     if required {
         command.env("FENCEPOST_REQUIRE_POSTGRES", "1");
+    }
+    // The server that tests share is never killed; those that are killed are private, and keep it on.
+    if std::env::var_os("FENCEPOST_PG_FSYNC").is_none() {
+        command.env("FENCEPOST_PG_FSYNC", "off");
     }
     Ok(())
 }

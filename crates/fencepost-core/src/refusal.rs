@@ -7,18 +7,22 @@ use crate::{
     QueueName, Retry, SlotCount, SlotIndex,
 };
 
+/// What to do when a queue is not there.
+pub const NO_QUEUE_HINT: &str = "`fencepost queue list` shows the queues there are; `fencepost queue create` makes one";
+
+/// What to do when a consumer is not there.
+pub const NO_CONSUMER_HINT: &str = "`fencepost consumer list` shows the consumers there are; it may have been dropped";
+
 /// The queue does not exist.
 pub fn no_queue(queue: &QueueName) -> Error {
-    Error::new(Kind::NotFound, format!("cannot find the queue `{queue}`"))
-        .with("queue", queue)
-        .hinted("`fencepost queue list` shows the queues there are; `fencepost queue create` makes one")
+    Error::new(Kind::NotFound, format!("cannot find the queue `{queue}`")).with("queue", queue).hinted(NO_QUEUE_HINT)
 }
 
 /// The queue exists, the consumer does not.
 pub fn no_consumer(path: &ConsumerPath) -> Error {
     Error::new(Kind::NotFound, format!("cannot find the consumer `{}` of the queue `{}`", path.consumer, path.queue))
         .with("consumer", path)
-        .hinted("`fencepost consumer list` shows the consumers there are; it may have been dropped")
+        .hinted(NO_CONSUMER_HINT)
 }
 
 /// The consumer has no such slot.

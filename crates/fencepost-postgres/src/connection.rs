@@ -8,7 +8,7 @@ use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, PoolError, Recycli
 use fencepost_core::refusal::store_closed;
 use fencepost_core::{Error, Kind, Result};
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{CancelToken, IsolationLevel, NoTls, Row};
+use tokio_postgres::{CancelToken, Client, IsolationLevel, NoTls, Row};
 
 use crate::error::{Effect, call_error, connect_error, met_a_drop, unanswered};
 use crate::options::PostgresOptions;
@@ -73,14 +73,14 @@ impl Connections {
     /// Runs one statement in a transaction of its own.
     ///
     /// One that met a drop in flight failed as a whole, and is asked again: then it is judged by what is true after the drop.
-    pub(crate) async fn run(&self, effect: Effect, sql: &'static str, values: &[Parameter<'_>]) -> Result<Vec<Row>> {
+    pub(crate) async fn run(&self, effect: Effect, sql: &str, values: &[Parameter<'_>]) -> Result<Vec<Row>> {
         match self.run_once(effect, sql, values).await {
             Err(error) if error.fact("sqlstate").is_some_and(met_a_drop) => self.run_once(effect, sql, values).await,
             answer => answer,
         }
     }
 
-    async fn run_once(&self, effect: Effect, sql: &'static str, values: &[Parameter<'_>]) -> Result<Vec<Row>> {
+    async fn run_once(&self, effect: Effect, sql: &str, values: &[Parameter<'_>]) -> Result<Vec<Row>> {
         if !self.says_isolation.load(Ordering::Relaxed) {
             match self.run_plain(effect, sql, values).await {
                 Err(refused) if refused.kind() == Kind::Unsupported && refused.fact("isolation").is_some() => {
@@ -92,7 +92,7 @@ impl Connections {
         self.run_at_read_committed(effect, sql, values).await
     }
 
-    async fn run_plain(&self, effect: Effect, sql: &'static str, values: &[Parameter<'_>]) -> Result<Vec<Row>> {
+    async fn run_plain(&self, effect: Effect, sql: &str, values: &[Parameter<'_>]) -> Result<Vec<Row>> {
         let lent = self.lend().await?;
         let call = async {
             let answer = lent.client().query_typed(sql, values).await;
@@ -124,12 +124,7 @@ impl Connections {
         lent.give_back_after(answer)
     }
 
-    async fn run_at_read_committed(
-        &self,
-        effect: Effect,
-        sql: &'static str,
-        values: &[Parameter<'_>],
-    ) -> Result<Vec<Row>> {
+    async fn run_at_read_committed(&self, effect: Effect, sql: &str, values: &[Parameter<'_>]) -> Result<Vec<Row>> {
         let mut lent = self.lend().await?;
         let cancel = lent.client().cancel_token();
         let call = async {
@@ -181,8 +176,32 @@ impl Connections {
         }
     }
 
+    /// Makes a connection beside the pool.
+    pub(crate) async fn client(&self) -> Result<Client> {
+        let config = self.config();
+        let connected = match &self.tls {
+            Tls::Plain => config.connect(NoTls).await.map(|(client, connection)| {
+                tokio::spawn(connection);
+                client
+            }),
+            #[cfg(feature = "tls")]
+            Tls::Rustls(tls) => config.connect(tls.clone()).await.map(|(client, connection)| {
+                tokio::spawn(connection);
+                client
+            }),
+        };
+        connected.map_err(|error| self.unconnected(error))
+    }
+
+    fn attempting(&self, error: Error) -> Error {
+        error.attempting(format_args!("cannot connect to `{}`", self.location()))
+    }
+
+    fn unconnected(&self, error: tokio_postgres::Error) -> Error {
+        self.attempting(connect_error(error, self.target.config.get_password().is_some()))
+    }
+
     fn refusal(&self, error: PoolError) -> Error {
-        let attempting = |error: Error| error.attempting(format_args!("cannot connect to `{}`", self.location()));
         match error {
             PoolError::Closed => store_closed(),
             PoolError::Timeout(TimeoutType::Wait) => Error::new(
@@ -193,12 +212,12 @@ impl Connections {
             .hinted(
                 "calls take long, or the pool is small for as many callers; PostgresOptions::pool_size sets its size",
             ),
-            PoolError::Timeout(_) => attempting(
+            PoolError::Timeout(_) => self.attempting(
                 Error::new(Kind::Unavailable, "nothing answers there in time")
                     .coded("unreachable")
                     .hinted("check host and port of the url, and that nothing in between swallows the connection"),
             ),
-            PoolError::Backend(error) => attempting(connect_error(error, self.target.config.get_password().is_some())),
+            PoolError::Backend(error) => self.unconnected(error),
             error => Error::new(Kind::Internal, "cannot take a connection out of the pool").caused_by(error),
         }
     }
@@ -212,11 +231,11 @@ pub(crate) struct Lent {
 }
 
 impl Lent {
-    fn client(&self) -> &tokio_postgres::Client {
+    fn client(&self) -> &Client {
         self.object.as_ref().expect("it is lent until it is dropped")
     }
 
-    pub(crate) fn client_mut(&mut self) -> &mut tokio_postgres::Client {
+    pub(crate) fn client_mut(&mut self) -> &mut Client {
         self.object.as_mut().expect("it is lent until it is dropped")
     }
 

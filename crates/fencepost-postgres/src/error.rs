@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 use std::io;
 
+use fencepost_core::refusal::{NO_CONSUMER_HINT, NO_QUEUE_HINT};
 use fencepost_core::{Error, Kind, Retry};
 use serde_json::Value;
 use tokio_postgres::error::DbError;
@@ -101,14 +102,13 @@ fn of_server(reported: &DbError) -> (Error, bool) {
                 Some(other) => error = error.with(name, other),
             }
         }
-        return (
-            reported
-                .hint()
-                .into_iter()
-                .filter(|hint| !hint.is_empty())
-                .fold(error, |error, hint| error.hinted(hint.to_owned())),
-            true,
-        );
+        let hint = match *kind {
+            // The server's own hint is for callers of SQL.
+            Kind::NotFound if facts.contains_key("queue") => Some(NO_QUEUE_HINT.to_owned()),
+            Kind::NotFound if facts.contains_key("consumer") && facts.len() == 2 => Some(NO_CONSUMER_HINT.to_owned()),
+            _ => reported.hint().filter(|hint| !hint.is_empty()).map(str::to_owned),
+        };
+        return (hint.into_iter().fold(error, Error::hinted), true);
     }
     let found = STATES.iter().find(|(known, ..)| state.starts_with(known));
     let (_, kind, code, message, hint, retry) =
@@ -164,6 +164,7 @@ const FACTS: &[&str] = &[
     "backoff",
     "isolation",
     "limit",
+    "pid",
     "pids",
 ];
 

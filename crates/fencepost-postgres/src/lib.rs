@@ -7,6 +7,7 @@
 //! session.
 
 mod batch;
+mod check;
 mod connection;
 mod consumer;
 mod dead;
@@ -15,6 +16,7 @@ mod error;
 mod lease;
 mod listen;
 mod member;
+mod numbered;
 mod options;
 mod queue;
 mod reader;
@@ -28,6 +30,7 @@ mod transaction;
 mod url;
 mod wake;
 
+pub use check::{BlockedSlot, OpenTransaction, ServerCheck};
 pub use error::driver_error;
 pub use options::PostgresOptions;
 #[doc(hidden)]

@@ -17,7 +17,8 @@ use crate::time::At;
 
 const CREATE: &str = "select fencepost.create_queue($1, $2)";
 const DROP: &str = "select fencepost.drop_queue($1, $2)";
-pub(crate) const SEND: &str = "select fencepost.send($1, $2, $3, $4, $5::jsonb)";
+const SEND: &str = "select {q}_send($1, $2, $3, $4::jsonb)";
+const SEND_ALL: &str = "select {q}_send_many($1, $2, $3, $4, $5, $6, $7, $8)";
 pub(crate) const SEND_MANY: &str = "select fencepost._send_many($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 pub(crate) const SEND_ONCE: &str =
     "select * from fencepost._send_one_once($1, $2, $3, $4, $5, $6, $7 * interval '1 microsecond', $8, $9, $10, $11)";
@@ -50,14 +51,14 @@ impl Queues for PostgresStore {
     }
 
     async fn send(&self, queue: &QueueName, message: NewMessage) -> Result<MessageId> {
-        let id = match Plain::of(queue, &message) {
+        let id = match Plain::of(&message) {
             Some(plain) => {
-                let rows = self.write("send", SEND, &plain.values()).await?;
+                let rows = self.write_to("send", queue, SEND, &plain.values()).await?;
                 identity(one(&rows)?)?
             }
             None => {
                 let columns = Columns::of(queue, std::slice::from_ref(&message));
-                let rows = self.write("send", SEND_MANY, &columns.values()).await?;
+                let rows = self.write_to("send", queue, SEND_ALL, &columns.values()[1..]).await?;
                 *identities(one(&rows)?)?.first().ok_or_else(unanswered)?
             }
         };
@@ -67,10 +68,15 @@ impl Queues for PostgresStore {
 
     async fn send_batch(&self, queue: &QueueName, messages: Vec<NewMessage>) -> Result<Vec<MessageId>> {
         let parts: Vec<Columns<'_>> = round_trips(&messages).into_iter().map(|part| Columns::of(queue, part)).collect();
+        if let [part] = parts.as_slice() {
+            let rows = self.write_to("send_batch", queue, SEND_ALL, &part.values()[1..]).await?;
+            self.wake(&Topic::Messages(queue.clone()));
+            return identities(one(&rows)?);
+        }
+        let mut ids = Vec::with_capacity(messages.len());
         let values: Vec<_> = parts.iter().map(Columns::values).collect();
         let calls: Vec<(&'static str, &[Parameter<'_>])> =
             values.iter().map(|values| (SEND_MANY, &values[..])).collect();
-        let mut ids = Vec::with_capacity(messages.len());
         for rows in self.write_all("send_batch", &calls).await? {
             ids.extend(identities(one(&rows)?)?);
         }
@@ -169,8 +175,7 @@ fn round_trips(messages: &[NewMessage]) -> Vec<&[NewMessage]> {
 }
 
 /// A message without a delay or an end, as the shortest call takes it.
-pub(crate) struct Plain<'m> {
-    queue: &'m str,
+struct Plain<'m> {
     payload: &'m [u8],
     key: Option<&'m str>,
     kind: &'m str,
@@ -178,9 +183,8 @@ pub(crate) struct Plain<'m> {
 }
 
 impl<'m> Plain<'m> {
-    pub(crate) fn of(queue: &'m QueueName, message: &'m NewMessage) -> Option<Self> {
+    fn of(message: &'m NewMessage) -> Option<Self> {
         (message.get_due().is_none() && message.get_expires().is_none()).then(|| Self {
-            queue: queue.as_str(),
             payload: message.payload(),
             key: message.get_key().map(Key::as_str),
             kind: message.get_kind().as_str(),
@@ -188,14 +192,8 @@ impl<'m> Plain<'m> {
         })
     }
 
-    pub(crate) fn values(&self) -> [Parameter<'_>; 5] {
-        [
-            (&self.queue, Type::TEXT),
-            (&self.payload, Type::BYTEA),
-            (&self.key, Type::TEXT),
-            (&self.kind, Type::TEXT),
-            (&self.headers, Type::TEXT),
-        ]
+    fn values(&self) -> [Parameter<'_>; 4] {
+        [(&self.payload, Type::BYTEA), (&self.key, Type::TEXT), (&self.kind, Type::TEXT), (&self.headers, Type::TEXT)]
     }
 }
 

@@ -50,6 +50,9 @@ pub(crate) async fn prepare(connections: &Connections, source: &Source, create: 
             Some((installed, server))
         }
         Err(error) if error.code() == "schema_damaged" => None,
+        Err(error) if error.code() == "permission_denied" => {
+            return Err(error.attempting(format_args!("cannot use `{place}`")));
+        }
         Err(error) => return Err(error),
     };
     if let Some((installed, Some((version, number)))) = &found {
@@ -232,7 +235,10 @@ async fn fill(transaction: &Transaction<'_>, source: &Source, place: &str) -> Re
         return Err(foreign(place));
     }
     if !look.has_schema {
-        transaction.batch_execute("create schema fencepost").await.map_err(driver_error)?;
+        transaction
+            .batch_execute("create schema fencepost")
+            .await
+            .map_err(|error| driver_error(error).attempting(format_args!("cannot install the schema in `{place}`")))?;
     }
     let mut version = 0;
     if look.has_table {

@@ -25,10 +25,10 @@ const CLAIM: &str = "select slot, epoch, expires_at, origin, lost_by, (open).bat
     coalesce(((open).next).pos, ((open).next).h), (open).size, (open).deliveries, (open).crashes, (open).plain, (open).alone
     from fencepost._claim($1, $2, $3, $4 * interval '1 microsecond', $5, $6)";
 const RECEIVE: &str = "select acked, batch_id, batch_deliveries, crashes, position, id, key, kind, payload, headers::text, attempt, deliveries,
-    created_at from fencepost._receive($1, $2, $3, $4, $5) order by position";
+    created_at from {q}_receive($1, $2, $3, $4, $5) order by position";
 const ACK_RECEIVE: &str =
     "select acked, batch_id, batch_deliveries, crashes, position, id, key, kind, payload, headers::text, attempt,
-    deliveries, created_at from fencepost._receive($1, $2, $3, $4, $5, $6) order by position";
+    deliveries, created_at from {q}_receive($1, $2, $3, $4, $5, $6) order by position";
 pub(crate) const ACK: &str = "select fencepost.ack($1, $2, $3, $4, $5)";
 const ACK_THROUGH: &str = "select fencepost.ack_through($1, $2, $3, $4, $5, $6)";
 const NACK: &str = "select what, due_at, withdrawn
@@ -91,7 +91,8 @@ impl Slots for PostgresStore {
 
     async fn receive(&self, token: &SlotToken, max: BatchSize) -> Result<Option<Batch>> {
         let (presented, max) = (Presented::of(token), max.get().cast_signed());
-        let rows = self.write("receive", RECEIVE, &presented.with(&[(&max, Type::INT4)])).await?;
+        let values = presented.with(&[(&max, Type::INT4)]);
+        let rows = self.write_to("receive", &token.path.queue, RECEIVE, &values).await?;
         batch(&rows)
     }
 
@@ -163,7 +164,7 @@ impl Slots for PostgresStore {
     async fn ack_receive(&self, token: &SlotToken, batch_id: BatchId, max: BatchSize) -> Result<AckReceived> {
         let (presented, id, max) = (Presented::of(token), batch_id.get(), max.get().cast_signed());
         let values = presented.with(&[(&max, Type::INT4), (&id, Type::INT8)]);
-        let rows = self.write("ack_receive", ACK_RECEIVE, &values).await?;
+        let rows = self.write_to("ack_receive", &token.path.queue, ACK_RECEIVE, &values).await?;
         Ok(AckReceived { acked: acked(&rows)?, next: batch(&rows)? })
     }
 

@@ -13,6 +13,7 @@ use tokio_postgres::types::FromSql;
 use crate::connection::{Connections, Parameter};
 use crate::deliver::{GiveBack, deliver};
 use crate::error::{Effect, driver_error};
+use crate::numbered::Numbers;
 use crate::options::PostgresOptions;
 use crate::schema;
 use crate::source::{Source, VERSION};
@@ -31,6 +32,7 @@ pub(crate) struct Inner {
     connections: Connections,
     hub: WakeHub,
     watcher: Watcher,
+    numbers: Numbers,
     closed: AtomicBool,
     runtime: Handle,
     info: StoreInfo,
@@ -80,7 +82,8 @@ impl PostgresStore {
             engine_version,
         };
         let (hub, watcher, closed) = (WakeHub::default(), Watcher::default(), AtomicBool::new(false));
-        let store = Self(Arc::new(Inner { connections, hub: hub.clone(), watcher, closed, runtime, info }));
+        let numbers = Numbers::default();
+        let store = Self(Arc::new(Inner { connections, hub: hub.clone(), watcher, numbers, closed, runtime, info }));
         watch(&store, Arc::downgrade(&store.0), hub);
         Ok(store)
     }
@@ -97,6 +100,15 @@ impl PostgresStore {
     pub async fn now(&self) -> Result<Timestamp> {
         let rows = self.read("now", NOW, &[]).await?;
         Ok(column::<At>(one(&rows)?, 0)?.0)
+    }
+
+    /// A connection of the caller's own to the database, made as the store makes its own: for transactions that
+    /// [`TransactionCalls`](crate::TransactionCalls) takes part in. It is beside the store's pool, and goes on when the store is closed.
+    ///
+    /// # Errors
+    /// `unavailable`, with a narrower code as those of [`PostgresStore::open`].
+    pub async fn client(&self) -> Result<tokio_postgres::Client> {
+        self.0.connections.client().await.map_err(|error| error.during("connect"))
     }
 
     /// Closes the store: calls that were begun are finished, later ones answer `unavailable` with code `store_closed`, and sleepers
@@ -119,6 +131,10 @@ impl PostgresStore {
 
     pub(crate) fn watcher(&self) -> &Watcher {
         &self.0.watcher
+    }
+
+    pub(crate) fn numbers(&self) -> &Numbers {
+        &self.0.numbers
     }
 
     pub(crate) fn connections(&self) -> &Connections {
@@ -144,12 +160,7 @@ impl PostgresStore {
     }
 
     /// Makes a call that may change something: when its answer is lost it is `unknown_outcome`.
-    pub(crate) async fn write(
-        &self,
-        operation: &'static str,
-        sql: &'static str,
-        values: &[Parameter<'_>],
-    ) -> Result<Vec<Row>> {
+    pub(crate) async fn write(&self, operation: &'static str, sql: &str, values: &[Parameter<'_>]) -> Result<Vec<Row>> {
         self.0.connections.run(Effect::Write, sql, values).await.map_err(|error| error.during(operation))
     }
 

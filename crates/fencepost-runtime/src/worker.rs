@@ -29,6 +29,9 @@ const JOIN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(
 /// How often a worker that has acked something removes consumed storage.
 const MAINTENANCE: Duration = Duration::from_millis(500);
 
+/// How often a worker that acks maintains the whole store: what queues without workers, dropped ones and forgotten leases left.
+const EVERYTHING: Duration = Duration::from_secs(600);
+
 /// A worker that has joined a consumer. [`Worker::run`] makes it work.
 ///
 /// ```
@@ -330,10 +333,10 @@ impl Foreman {
     }
 }
 
-/// Maintains the queue from time to time when this worker has acked something since, and when a slot found something due. It may
-/// take its time: there is no second one meanwhile, and nobody waits for it.
+/// Maintains the queue from time to time when this worker has acked something since, and when a slot found something due; now and then
+/// the whole store, since nobody else may. It may take its time: there is no second one meanwhile, and nobody waits for it.
 async fn maintain(crew: Arc<Crew>) {
-    let mut maintained = 0;
+    let (mut maintained, mut everything) = (0, Instant::now());
     loop {
         let is_due = tokio::select! {
             () = tokio::time::sleep(MAINTENANCE) => false,
@@ -344,7 +347,13 @@ async fn maintain(crew: Arc<Crew>) {
             continue;
         }
         maintained = acked;
-        if let Err(error) = crew.store.maintain(Some(&crew.settings.path.queue)).await {
+        let queue = if everything.elapsed() < EVERYTHING {
+            Some(&crew.settings.path.queue)
+        } else {
+            everything = Instant::now();
+            None
+        };
+        if let Err(error) = crew.store.maintain(queue).await {
             crew.observer.observe(&Event::CallFailed { error: &error });
         }
     }

@@ -50,6 +50,36 @@ pub(crate) fn pgbouncer() -> Result<PathBuf> {
     found.ok_or_else(|| Unavailable::Missing("pgbouncer".into()))
 }
 
+/// A psql that is at least as new as the server of a major.
+///
+/// # Errors
+/// `Missing` when there is none.
+pub fn psql(major: u16) -> Result<PathBuf> {
+    client("psql", major)
+}
+
+/// The python that `cargo xtask setup` made, which has psycopg.
+///
+/// # Errors
+/// `Missing` when it was not made.
+pub fn python_with_psycopg() -> Result<PathBuf> {
+    complete("python").map(|folder| folder.join("bin/python")).ok_or_else(|| Unavailable::Missing("psycopg".into()))
+}
+
+/// The `node_modules` that `cargo xtask setup` made, which hold pg.
+///
+/// # Errors
+/// `Missing` when they were not made.
+pub fn node_modules_with_pg() -> Result<PathBuf> {
+    complete("node").map(|folder| folder.join("node_modules")).ok_or_else(|| Unavailable::Missing("pg".into()))
+}
+
+/// A folder that `cargo xtask setup` filled to the end.
+fn complete(name: &str) -> Option<PathBuf> {
+    let folder = place::folder().join(name);
+    folder.join("complete").is_file().then_some(folder)
+}
+
 /// Folders of installations, one a major each; the one that is asked for by name goes first.
 fn homes() -> impl Iterator<Item = PathBuf> {
     let named = env::var_os(HOME).map(PathBuf::from);

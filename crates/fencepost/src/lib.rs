@@ -50,4 +50,5 @@ pub struct Readme;
 #[doc = include_str!("../../../docs/guide/queues.md")]
 #[doc = include_str!("../../../docs/guide/failures.md")]
 #[doc = include_str!("../../../docs/guide/sqlite.md")]
+#[cfg_attr(feature = "postgres", doc = include_str!("../../../docs/guide/postgres.md"))]
 pub struct Guide;

@@ -47,7 +47,7 @@ pub const GUARDS: &[SqlGuard] = &[
     SqlGuard {
         name: "pg-receive-epoch",
         without: "a receive returns an open batch under any epoch",
-        file: "functions/slot/receive.sql",
+        file: "functions/log/receive.sql",
         text: "        if not fencepost._is_own(s, epoch) then",
         instead: "        if false then",
         program: "conformance",
@@ -83,7 +83,7 @@ pub const GUARDS: &[SqlGuard] = &[
     SqlGuard {
         name: "pg-receive-version",
         without: "what was looked up before the lock is handed out whatever happened since",
-        file: "functions/slot/receive.sql",
+        file: "functions/log/receive.sql",
         text: "if newest.version <> st.version or not plain then",
         instead: "if not plain then",
         program: "engine",

@@ -1,7 +1,14 @@
 //! Bad input to what sends, reads, handles and decides about messages: the exit status, the code, and that nothing changed.
 
 use crate::bad_input::refused;
-use crate::place::Place;
+use crate::place::{Place, on_each_engine};
+
+on_each_engine![
+    bad_values_are_usage_errors,
+    what_is_absent_is_refused,
+    what_contradicts_what_is_there_is_a_conflict,
+    none_of_them_makes_a_store,
+];
 
 const USAGE: (i32, &str) = (2, "invalid_input");
 const ABSENT: (i32, &str) = (1, "not_found");
@@ -22,7 +29,6 @@ fn all_refused(place: &Place, (status, code): (i32, &str), rows: &[(&[&str], &st
     assert_eq!(place.everything(), before);
 }
 
-#[test]
 fn bad_values_are_usage_errors() {
     let work = |more: &[&'static str]| [&["work", "q", "c", "--exec", "true"], more].concat();
     let create = |more: &[&'static str]| [&["consumer", "create", "q", "d"], more].concat();
@@ -93,7 +99,6 @@ fn bad_values_are_usage_errors() {
     );
 }
 
-#[test]
 fn what_is_absent_is_refused() {
     all_refused(
         &place(),
@@ -120,7 +125,6 @@ fn what_is_absent_is_refused() {
     );
 }
 
-#[test]
 fn what_contradicts_what_is_there_is_a_conflict() {
     let place = place();
     assert_eq!(place.run(&["send", "q", "x", "--idempotency-key", "k"]).status, 0);
@@ -138,7 +142,6 @@ fn what_contradicts_what_is_there_is_a_conflict() {
     );
 }
 
-#[test]
 fn none_of_them_makes_a_store() {
     let place = Place::new();
     let rows: [&[&str]; 10] = [
@@ -154,9 +157,9 @@ fn none_of_them_makes_a_store() {
         &["dead", "purge", "q", "c", "--all"],
     ];
     for args in rows {
-        refused(&place, args, b"", (1, "no_store", "no such store"));
-        assert!(!place.path("fencepost.db").exists(), "{args:?}");
+        refused(&place, args, b"", (1, "no_store", place.says_no_store()));
+        assert!(!place.has_store(), "{args:?}");
     }
     assert_eq!(place.run(&["doctor"]).status, 1);
-    assert!(!place.path("fencepost.db").exists());
+    assert!(!place.has_store());
 }

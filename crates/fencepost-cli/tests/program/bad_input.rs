@@ -1,6 +1,16 @@
 //! Bad input, row by row: the exit status, the code, and that nothing was stored of it.
 
-use crate::place::{Answer, Place};
+use crate::place::{Answer, Place, on_each_engine};
+
+on_each_engine![
+    bad_queue_names_and_partitions_make_neither_queue_nor_store,
+    bad_command_lines_are_usage_errors,
+    only_init_and_queue_create_make_a_store,
+    queues_that_are_absent_or_differ_are_refused,
+    payload_over_the_limit_is_refused_and_at_the_limit_taken,
+    bad_files_send_nothing,
+    bad_record_in_standard_input_says_how_many_were_sent,
+];
 
 /// Checks one refusal, in both ways of printing: the status, the code, a message that contains `says`, and a hint.
 pub fn refused(place: &Place, args: &[&str], input: &[u8], (status, code, says): (i32, &str, &str)) {
@@ -16,24 +26,22 @@ pub fn refused(place: &Place, args: &[&str], input: &[u8], (status, code, says):
     assert!(error["hint"].is_string() && answer.stderr.is_empty(), "{args:?} {answer}");
 }
 
-#[test]
 fn bad_queue_names_and_partitions_make_neither_queue_nor_store() {
     let long = "x".repeat(256);
     for name in ["", " ", "\t", "a\nb", "a\u{85}b", "\u{a0}", long.as_str()] {
         let place = Place::new();
         refused(&place, &["queue", "create", name], b"", (2, "invalid_input", "as a queue name"));
         refused(&place, &["send", name, "x"], b"", (2, "invalid_input", "as a queue name"));
-        assert!(!place.path("fencepost.db").exists(), "{name:?}");
+        assert!(!place.has_store(), "{name:?}");
     }
     for partitions in ["0", "-1", "3", "10000", "9223372036854775807"] {
         let place = Place::new();
         let args = ["queue", "create", "q", "--partitions", partitions];
         refused(&place, &args, b"", (2, "invalid_input", "as a number of partitions"));
-        assert!(!place.path("fencepost.db").exists(), "{partitions}");
+        assert!(!place.has_store(), "{partitions}");
     }
 }
 
-#[test]
 fn bad_command_lines_are_usage_errors() {
     let place = Place::with_queue("q");
     let table: [(&[&str], &str); 13] = [
@@ -67,7 +75,9 @@ fn stores_of_unknown_kind_are_refused_by_every_command() {
         ("sqlite:", "invalid_input", "names no file"),
         ("mem:x", "invalid_input", "takes no name"),
         ("postgre://user:secret@host/db", "invalid_input", "`postgre` is not a kind of store"),
-        ("postgres://user:secret@host/db", "unsupported", "no engine for `postgres:`"),
+        ("postgres:user:secret@host/db", "invalid_input", "does not begin with `postgres://`"),
+        ("postgres://user:secret@host:port/db", "invalid_input", "cannot be read"),
+        ("postgres://user:secret@host/db?sslmode=secret", "invalid_input", "sslmode"),
     ];
     let place = Place::new();
     for (url, code, says) in table {
@@ -83,16 +93,23 @@ fn stores_of_unknown_kind_are_refused_by_every_command() {
     assert_eq!(Answer::from(from_environment).json()["error"]["code"], "invalid_input");
 }
 
-#[test]
 fn only_init_and_queue_create_make_a_store() {
     let place = Place::new();
+    let says = place.says_no_store();
     place.write("f", "x\n");
     for args in [&["status"] as &[_], &["queue", "list"], &["send", "q", "x"], &["send", "q", "--file", "f"]] {
-        refused(&place, args, b"", (1, "no_store", "no such store"));
+        refused(&place, args, b"", (1, "no_store", says));
         let hint = place.run_with_input(&[&["--json"], args].concat(), b"").json()["error"]["hint"].clone();
         assert!(hint.as_str().unwrap().contains("fencepost init"), "{hint}");
-        assert!(!place.path("fencepost.db").exists(), "{args:?}");
+        assert!(!place.has_store(), "{args:?}");
     }
+    assert_eq!(place.run(&["queue", "create", "q"]).status, 0);
+    assert!(place.has_store());
+}
+
+#[test]
+fn files_that_are_no_store_are_refused() {
+    let place = Place::new();
     refused(&place, &["init", "--store", "sqlite:no/such/folder/x.db"], b"", (2, "invalid_input", "does not exist"));
     refused(&place, &["init", "--store", "sqlite:."], b"", (2, "invalid_input", "is a directory"));
     place.write(
@@ -104,7 +121,6 @@ fn only_init_and_queue_create_make_a_store() {
     }
 }
 
-#[test]
 fn queues_that_are_absent_or_differ_are_refused() {
     let place = Place::with_queue("q");
     refused(&place, &["send", "other", "x"], b"", (1, "not_found", "`other`"));
@@ -114,7 +130,6 @@ fn queues_that_are_absent_or_differ_are_refused() {
     assert_eq!(place.run(&["queue", "list", "--json"]).json()["queues"].as_array().unwrap().len(), 1);
 }
 
-#[test]
 fn payload_over_the_limit_is_refused_and_at_the_limit_taken() {
     let place = Place::with_queue("q");
     let large = vec![b'x'; (1 << 20) + 1];
@@ -125,7 +140,6 @@ fn payload_over_the_limit_is_refused_and_at_the_limit_taken() {
     assert_eq!(place.stored("q"), 1);
 }
 
-#[test]
 fn bad_files_send_nothing() {
     let place = Place::with_queue("q");
     std::fs::create_dir(place.path("folder")).unwrap();
@@ -169,7 +183,6 @@ fn bad_files_send_nothing() {
     assert_eq!(place.stored("q"), 0);
 }
 
-#[test]
 fn bad_record_in_standard_input_says_how_many_were_sent() {
     let place = Place::with_queue("q");
     let input = format!("k,v\n{}1\n", "1,a\n".repeat(2_500));

@@ -1,5 +1,6 @@
 //! The demo as a user runs it: real processes, one killed, one stopped, an exact result, and nobody left behind however it ends.
 
+use std::fs::DirEntry;
 use std::io::{BufRead, BufReader, Lines};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Stdio};
@@ -8,7 +9,21 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::{Value, json};
 
-use crate::place::{Answer, Place};
+use crate::place::{Answer, Place, on_each_engine};
+
+on_each_engine![
+    the_built_in_demo_comes_out_exactly_right_again_and_again,
+    people_are_told_that_the_table_is_right,
+    somebodys_own_file_comes_out_exactly_right,
+    one_single_key_is_handled_in_order_although_its_owner_dies,
+    three_rows_are_enough,
+    #[cfg(target_os = "linux")]
+    a_second_demo_in_the_same_store_is_refused_and_harms_nothing,
+    #[cfg(target_os = "linux")]
+    an_interrupted_demo_ends_with_its_workers,
+    #[cfg(target_os = "linux")]
+    a_killed_demo_leaves_no_worker_behind,
+];
 
 /// The fields of the last line, in order: a contract.
 const FIELDS: [&str; 8] =
@@ -40,7 +55,6 @@ fn at<'a>(events: &'a [Value], name: &str) -> (usize, &'a Value) {
 }
 
 /// The whole story: killed, stopped, taken over, continued, refused; and again in the same folder.
-#[test]
 fn the_built_in_demo_comes_out_exactly_right_again_and_again() {
     let place = Place::new();
     for _ in 0..2 {
@@ -82,7 +96,6 @@ fn the_built_in_demo_comes_out_exactly_right_again_and_again() {
 }
 
 /// For people: the same figures, the verdict, and nothing on standard error.
-#[test]
 fn people_are_told_that_the_table_is_right() {
     let answer = Place::new().run(&["demo", "--workers", "2", "--kill", "0", "--pause", "0"]);
     assert_eq!((answer.status, answer.stderr.as_str()), (0, ""), "{answer}");
@@ -94,7 +107,6 @@ fn people_are_told_that_the_table_is_right() {
 }
 
 /// CRLF, quotes, line breaks in fields, `NA` and empty keys, unicode: all handled, those without a key too.
-#[test]
 fn somebodys_own_file_comes_out_exactly_right() {
     let place = Place::new();
     let mut csv = "\u{feff}id,who,note\r\n".to_owned();
@@ -115,7 +127,6 @@ fn somebodys_own_file_comes_out_exactly_right() {
     }
 }
 
-#[test]
 fn one_single_key_is_handled_in_order_although_its_owner_dies() {
     let place = Place::new();
     let rows: String = (0..500).map(|n| format!("{n},only\n")).collect();
@@ -127,7 +138,6 @@ fn one_single_key_is_handled_in_order_although_its_owner_dies() {
     at(&events, "mid_batch");
 }
 
-#[test]
 fn three_rows_are_enough() {
     let place = Place::new();
     place.write("three.csv", "k,v\na,1\nb,2\nc,3\n");
@@ -163,7 +173,7 @@ fn impossible_plans_and_inputs_are_usage_errors_and_make_no_store() {
     for args in table {
         let answer = place.run(&[&["demo", "--json"], args].concat());
         assert_eq!(answer.status, 2, "{args:?} {answer}");
-        assert!(!place.path("fencepost.db").exists(), "{args:?}");
+        assert!(!place.has_store(), "{args:?}");
     }
 }
 
@@ -171,13 +181,15 @@ fn impossible_plans_and_inputs_are_usage_errors_and_make_no_store() {
 struct Show {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
+    /// What the environment of its processes holds and no other's.
     store: String,
 }
 
 impl Show {
     fn start(place: &Place) -> Self {
-        let store = format!("sqlite:{}", place.path("show.db").display());
-        let mut command = place.command(&["demo", "--json", "--store", &store]);
+        let store = format!("FENCEPOST_STORE={}", place.url());
+        let mut command = place.command(&["demo", "--json"]);
+        command.env("FENCEPOST_STORE", place.url());
         // A group of its own, as a shell gives it to a command, so that it can be interrupted as by a terminal.
         let mut child = command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -197,11 +209,15 @@ impl Show {
         Pid::from_child(&self.child)
     }
 
-    /// The processes of this show, itself and its workers: those that have its store on their command line.
+    /// The processes of this show, itself and its workers, as anybody on the host sees them: those that have its store in their
+    /// environment.
     fn processes(&self) -> Vec<String> {
-        let all = std::fs::read_dir("/proc").unwrap().map_while(Result::ok);
-        let lines = all.map(|entry| std::fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default());
-        lines.filter(|line| line.contains(&self.store)).collect()
+        let read = |entry: &DirEntry, file| std::fs::read(entry.path().join(file)).unwrap_or_default();
+        let is_of_this = |entry: &DirEntry| {
+            read(entry, "environ").split(|byte| *byte == 0).any(|variable| variable == self.store.as_bytes())
+        };
+        let all = std::fs::read_dir("/proc").unwrap().map_while(Result::ok).filter(is_of_this);
+        all.map(|entry| String::from_utf8_lossy(&read(&entry, "cmdline")).into_owned()).collect()
     }
 
     fn ends(mut self) -> (Option<i32>, String) {
@@ -220,7 +236,6 @@ impl Drop for Show {
     }
 }
 
-#[test]
 #[cfg(target_os = "linux")]
 fn a_second_demo_in_the_same_store_is_refused_and_harms_nothing() {
     let place = Place::new();
@@ -228,7 +243,9 @@ fn a_second_demo_in_the_same_store_is_refused_and_harms_nothing() {
     first.tells("claimed");
     // Itself and four workers, of which one may have been killed by now.
     assert!((4..=5).contains(&first.processes().len()), "{:?}", first.processes());
-    let second = place.run(&["demo", "--json", "--store", &first.store]);
+    // What a command line holds everybody can see, a password of the store's URL too.
+    assert!(first.processes().iter().all(|line| !line.contains(&place.url())), "{:?}", first.processes());
+    let second = place.run(&["demo", "--json"]);
     assert_eq!((second.status, &second.json()["error"]["code"]), (1, &json!("conflict")), "{second}");
     let (status, rest) = first.ends();
     assert_eq!(status, Some(0), "{rest}");
@@ -238,7 +255,6 @@ fn a_second_demo_in_the_same_store_is_refused_and_harms_nothing() {
 
 /// Ctrl-C reaches every process of the terminal's group; `kill` reaches the demo alone. Either way it ends, and so do its workers,
 /// the stopped one included, and the store is free for the next.
-#[test]
 #[cfg(target_os = "linux")]
 fn an_interrupted_demo_ends_with_its_workers() {
     let place = Place::new();
@@ -255,12 +271,10 @@ fn an_interrupted_demo_ends_with_its_workers() {
         let last: Value = serde_json::from_str(rest.lines().last().unwrap()).unwrap();
         assert_eq!(last["error"]["code"], json!("interrupted"), "{rest}");
     }
-    let store = format!("sqlite:{}", place.path("show.db").display());
-    play(&place, &["--store", &store]);
+    play(&place, &[]);
 }
 
 /// Killed without a word: its workers go with it, the stopped one too.
-#[test]
 #[cfg(target_os = "linux")]
 fn a_killed_demo_leaves_no_worker_behind() {
     let place = Place::new();
@@ -275,7 +289,7 @@ fn a_killed_demo_leaves_no_worker_behind() {
     }
     // Its lease expires by itself, and the next demo cleans up after it.
     let again = loop {
-        let answer = place.run(&["demo", "--json", "--store", &show.store]);
+        let answer = place.run(&["demo", "--json"]);
         if answer.status != 1 {
             break answer;
         }

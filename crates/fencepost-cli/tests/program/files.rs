@@ -7,7 +7,13 @@ use std::process::Stdio;
 use fencepost::{BatchSize, ClaimSlot, ConsumerPath, CreateConsumer, Message, SlotCount, WorkerName};
 use serde_json::json;
 
-use crate::place::{Answer, Place};
+use crate::place::{Answer, Place, on_each_engine};
+
+on_each_engine![
+    csv_is_sent_as_it_stands_with_its_key,
+    json_and_lines_are_sent_line_by_line,
+    what_arrives_on_standard_input_is_sent_before_it_ends,
+];
 
 /// Everything that the queue `q` holds, in order of a single slot.
 fn messages(place: &Place) -> Vec<Message> {
@@ -28,7 +34,6 @@ fn expected(rows: &[(&str, &str)]) -> Vec<(String, Option<String>)> {
     rows.iter().map(|(text, key)| ((*text).to_owned(), (!key.is_empty()).then(|| (*key).to_owned()))).collect()
 }
 
-#[test]
 fn csv_is_sent_as_it_stands_with_its_key() {
     let place = Place::with_queue("q");
     place.write("f.csv", "id,who\r\n1,ann\r\n2,\"bo\r\nb, jr\"\r\n\r\n3,NA\r\n4,");
@@ -37,7 +42,6 @@ fn csv_is_sent_as_it_stands_with_its_key() {
     assert_eq!(sent(&place), expected(&[("1,ann", "1"), ("2,\"bo\r\nb, jr\"", "2"), ("3,NA", "3"), ("4,", "4")]));
 }
 
-#[test]
 fn json_and_lines_are_sent_line_by_line() {
     let place = Place::with_queue("q");
     place.write("f.jsonl", "{\"k\":\"a\"}\n{\"k\":7}\n{}\n");
@@ -55,7 +59,6 @@ fn json_and_lines_are_sent_line_by_line() {
     assert_eq!(kinds, ["note"]);
 }
 
-#[test]
 fn what_arrives_on_standard_input_is_sent_before_it_ends() {
     let place = Place::with_queue("q");
     let mut command = place.command(&["send", "q", "--file", "-", "--json"]);

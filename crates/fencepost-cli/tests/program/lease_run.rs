@@ -7,8 +7,24 @@ use fencepost::{Clock, HostClock};
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
-use crate::place::{Answer, Place};
+use crate::place::{Answer, Place, on_each_engine};
 use crate::running::{Running, until_gone};
+
+on_each_engine![
+    second_of_two_at_once_is_not_granted_and_told_who_holds_it,
+    command_sees_its_lease_epoch_and_deadline_and_epochs_rise,
+    the_commands_own_status_is_passed_through_and_the_lease_given_back,
+    signals_are_passed_on,
+    loss_by_force_ends_the_command,
+    a_command_that_does_not_stop_is_killed_with_all_that_it_started,
+    a_command_that_ends_after_the_loss_does_not_pass_for_a_success,
+    wait_gets_it_when_the_first_has_ended_or_says_that_it_did_not,
+    wait_gets_it_when_the_first_was_killed,
+    wait_gets_it_when_it_is_taken_by_force,
+    a_signal_ends_the_wait,
+    #[cfg(target_os = "linux")]
+    nothing_of_the_command_outlives_a_fencepost_that_is_killed,
+];
 
 fn start(place: &Place, args: &[&str]) -> Running {
     Running::start(place, &[&["lease", "run"], args].concat())
@@ -27,7 +43,6 @@ fn lease(place: &Place, name: &str) -> Value {
     place.run(&["lease", "show", name, "--json"]).json()
 }
 
-#[test]
 fn second_of_two_at_once_is_not_granted_and_told_who_holds_it() {
     let place = store();
     let mut first = start(&place, &["x", "--holder", "the first", "--", "sh", "-c", UNTIL_TOLD]);
@@ -54,7 +69,6 @@ fn second_of_two_at_once_is_not_granted_and_told_who_holds_it() {
     assert!(place.path("ran").exists());
 }
 
-#[test]
 fn command_sees_its_lease_epoch_and_deadline_and_epochs_rise() {
     let place = store();
     let mut last = 0;
@@ -75,7 +89,6 @@ fn command_sees_its_lease_epoch_and_deadline_and_epochs_rise() {
     assert_eq!(lease(&place, "nightly report")["last_epoch"], last);
 }
 
-#[test]
 fn the_commands_own_status_is_passed_through_and_the_lease_given_back() {
     let place = store();
     let table: [(&[&str], i32); 9] = [
@@ -100,7 +113,6 @@ fn the_commands_own_status_is_passed_through_and_the_lease_given_back() {
     assert_eq!(told, serde_json::json!({"name": "x", "epoch": last, "status": 7, "signal": null}));
 }
 
-#[test]
 fn signals_are_passed_on() {
     let place = store();
     // RACE: what the shell starts may get the signal before it has become `sleep`, and live on; it must not hold our pipes.
@@ -113,7 +125,6 @@ fn signals_are_passed_on() {
     assert_eq!(lease(&place, "x")["state"], "free");
 }
 
-#[test]
 fn loss_by_force_ends_the_command() {
     let place = store();
     let script = "trap 'echo told; exit 5' TERM; sleep 1000 & echo running; wait";
@@ -153,7 +164,6 @@ fn a_lease_that_cannot_be_renewed_ends_the_command_before_it_expires() {
     assert_eq!(lease(&place, "x")["state"], "free", "it was still ours to give back");
 }
 
-#[test]
 fn a_command_that_does_not_stop_is_killed_with_all_that_it_started() {
     let place = store();
     let script = "trap '' TERM; sleep 1000 & echo $!; while :; do wait; done";
@@ -168,7 +178,6 @@ fn a_command_that_does_not_stop_is_killed_with_all_that_it_started() {
     until_gone(started);
 }
 
-#[test]
 fn a_command_that_ends_after_the_loss_does_not_pass_for_a_success() {
     let place = store();
     let mut running = start(&place, &["x", "--ttl", "24h", "--", "sh", "-c", UNTIL_TOLD]);
@@ -180,7 +189,6 @@ fn a_command_that_ends_after_the_loss_does_not_pass_for_a_success() {
     assert!(answer.stderr.contains("before the command had ended; the command ended with status 0"), "{answer}");
 }
 
-#[test]
 fn wait_gets_it_when_the_first_has_ended_or_says_that_it_did_not() {
     let place = store();
     let mut first = start(&place, &["x", "--holder", "first", "--", "sh", "-c", UNTIL_TOLD]);
@@ -200,7 +208,6 @@ fn wait_gets_it_when_the_first_has_ended_or_says_that_it_did_not() {
 }
 
 /// B05: whoever waits gets the lease of a process that was killed, when the lease has expired and not before.
-#[test]
 fn wait_gets_it_when_the_first_was_killed() {
     let place = store();
     let mut first = start(&place, &["x", "--ttl", "1s", "--holder", "first", "--", "sh", "-c", UNTIL_TOLD]);
@@ -220,7 +227,6 @@ fn wait_gets_it_when_the_first_was_killed() {
 }
 
 /// It would be held for an hour, and the waiter asks again every few seconds: that it comes at once is the wake-up's doing.
-#[test]
 fn wait_gets_it_when_it_is_taken_by_force() {
     let place = store();
     let mut first = start(&place, &["x", "--ttl", "1h", "--", "sh", "-c", UNTIL_TOLD]);
@@ -233,7 +239,6 @@ fn wait_gets_it_when_it_is_taken_by_force() {
     assert_eq!(first.end().status, 121);
 }
 
-#[test]
 fn a_signal_ends_the_wait() {
     let place = store();
     let mut first = start(&place, &["x", "--", "sh", "-c", UNTIL_TOLD]);
@@ -259,7 +264,6 @@ fn a_store_that_cannot_take_the_grant_is_unavailable() {
     assert!(answer.stderr.starts_with("error: ") && !place.path("ran").exists(), "{answer}");
 }
 
-#[test]
 #[cfg(target_os = "linux")]
 fn nothing_of_the_command_outlives_a_fencepost_that_is_killed() {
     let place = store();

@@ -1,16 +1,62 @@
-//! A folder of its own for each test, and the program run in it.
+//! A folder of its own for each test, and the program run in it, on the engine that the test is for.
+//!
+//! Most rules hold on every engine: [`on_each_engine`] makes a test on each of them.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use fencepost::{Result, Store};
+use fencepost_test_support::{PgServer, TestDatabase, skip_or_fail};
 use serde_json::Value;
+use tokio::runtime::{Builder, Runtime};
 
-/// A folder with the program's default store in it, if one was made.
+/// Makes tests of rules, each a function without arguments: one on every engine.
+macro_rules! on_each_engine {
+    ($($(#[$where:meta])* $rule:ident),+ $(,)?) => {
+        mod on_sqlite {
+            $($(#[$where])*
+            #[test]
+            fn $rule() {
+                super::$rule();
+            })+
+        }
+
+        mod on_postgres {
+            $($(#[$where])*
+            #[test]
+            fn $rule() {
+                crate::place::on_postgres(super::$rule);
+            })+
+        }
+    };
+}
+pub(crate) use on_each_engine;
+
+thread_local! {
+    /// Where the places of this test have their stores; a file in each unless there is a server.
+    static SERVER: RefCell<Option<PgServer>> = const { RefCell::new(None) };
+}
+
+/// Runs a rule whose places have their stores in PostgreSQL, a database each.
+pub fn on_postgres(rule: fn()) {
+    if let Some(server) = skip_or_fail(runtime().block_on(PgServer::shared())) {
+        SERVER.set(Some(server));
+        rule();
+    }
+}
+
+/// What runs what waits for a server.
+pub fn runtime() -> Runtime {
+    Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+}
+
+/// A folder with the program's default store in it, or in a database of its own, if one was made.
 pub struct Place {
     folder: tempfile::TempDir,
+    database: Option<TestDatabase>,
 }
 
 /// How one run ended.
@@ -23,7 +69,42 @@ pub struct Answer {
 
 impl Place {
     pub fn new() -> Self {
-        Self { folder: tempfile::tempdir().expect("a folder can be made") }
+        let server = SERVER.with_borrow(Option::clone);
+        let database = server.map(|server| runtime().block_on(server.database()).expect("a database can be made"));
+        Self { folder: tempfile::tempdir().expect("a folder can be made"), database }
+    }
+
+    /// The database, if the store is in one.
+    pub fn database(&self) -> Option<&TestDatabase> {
+        self.database.as_ref()
+    }
+
+    /// The URL of the store.
+    pub fn url(&self) -> String {
+        match &self.database {
+            Some(database) => database.url(),
+            None => format!("sqlite:{}", self.path("fencepost.db").display()),
+        }
+    }
+
+    /// What a command says of a store that is not there.
+    pub fn says_no_store(&self) -> &'static str {
+        if self.database.is_some() { "no fencepost schema is installed" } else { "there is no such store" }
+    }
+
+    /// Whether a store was made.
+    pub fn has_store(&self) -> bool {
+        let Some(database) = &self.database else { return self.path("fencepost.db").exists() };
+        let asked = async {
+            let row = database
+                .connect()
+                .await
+                .unwrap()
+                .query_one("SELECT to_regnamespace('fencepost') IS NOT NULL", &[])
+                .await;
+            row.unwrap().get(0)
+        };
+        runtime().block_on(asked)
     }
 
     /// A place whose store has a queue of that name.
@@ -45,6 +126,9 @@ impl Place {
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fencepost"));
         command.args(args).current_dir(self.folder.path()).env_clear().stdin(Stdio::null());
+        if let Some(database) = &self.database {
+            command.env("FENCEPOST_STORE", database.url());
+        }
         command
     }
 
@@ -81,10 +165,8 @@ impl Place {
 
     /// Works with the store as another program would.
     pub fn with_store<T>(&self, work: impl AsyncFnOnce(&Store) -> Result<T>) -> T {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let url = format!("sqlite:{}", self.path("fencepost.db").display());
-        runtime.block_on(async {
-            let store = fencepost::open(url).create(true).await.unwrap();
+        runtime().block_on(async {
+            let store = fencepost::open(self.url()).create(true).await.unwrap();
             let answer = work(&store).await.unwrap();
             store.close().await;
             answer

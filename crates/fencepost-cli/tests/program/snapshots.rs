@@ -8,10 +8,34 @@ use fencepost::{
     SlotCount, Store, Ttl, WorkerName,
 };
 
-use crate::place::Place;
+use crate::place::{Place, on_each_engine, on_postgres};
 
-/// Runs the commands, one line each, and compares what they answer with the snapshot of that name.
+on_each_engine![
+    queue,
+    queue_show_and_drop,
+    consumer,
+    slot,
+    lease,
+    lists_of_an_empty_store,
+    queue_list_of_an_empty_store,
+    send,
+    status_says_what_to_do_next,
+    status,
+];
+
+/// Runs the commands, one line each, and compares what they answer with the snapshot of that name. It is the same on every engine, but
+/// for the engine's name and the place: those of a file stand for all.
 pub fn transcript(name: &str, place: &Place, commands: &[&[&str]]) {
+    let of_a_file = [
+        (r#"postgres://postgres@127\.0\.0\.1[^ `"]+"#, "fencepost.db"),
+        (r"postgres \d+(\.\d+)*( \([^)]*\))?", "sqlite [version]"),
+        (r#""engine":"postgres""#, r#""engine":"sqlite""#),
+    ];
+    transcript_as(name, &of_a_file, place, commands);
+}
+
+/// The same with filters of its own.
+fn transcript_as(name: &str, filters: &[(&str, &str)], place: &Place, commands: &[&[&str]]) {
     let mut text = String::new();
     for args in commands {
         let shown: Vec<_> =
@@ -19,7 +43,7 @@ pub fn transcript(name: &str, place: &Place, commands: &[&[&str]]) {
         let line = format!("$ fencepost {}", shown.join(" "));
         let _ = writeln!(text, "{}\n{}", line.trim_end(), place.run(args));
     }
-    let filters = [
+    let usual = [
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", "[time]"),
         (r"\b\d{16}\b", "[epoch]"),
         (r"\b\d+ (ms|s) ago +", "[age] ago  "),
@@ -33,6 +57,7 @@ pub fn transcript(name: &str, place: &Place, commands: &[&[&str]]) {
         (r#""seconds":[\d.]+"#, r#""seconds":"[seconds]""#),
         (r#""messages_per_second":[\d.]+"#, r#""messages_per_second":"[rate]""#),
     ];
+    let filters = [filters, &usual].concat();
     insta::with_settings!({ filters => filters, omit_expression => true, prepend_module_to_snapshot => false }, {
         insta::assert_snapshot!(name, text);
     });
@@ -106,7 +131,29 @@ fn init() {
     transcript("init", &Place::new(), &commands);
 }
 
+/// What differs on PostgreSQL: how the place and the server are named, and what is missing where nothing is installed.
 #[test]
+fn init_on_postgres() {
+    on_postgres(|| {
+        let filters = [
+            (r"127\.0\.0\.1:\d+/test_\w+", "[server]/[database]"),
+            (r"postgres \d+(\.\d+)*( \([^)]*\))?", "postgres [version]"),
+        ];
+        let commands: [&[&str]; 9] = [
+            &["status"],
+            &["--json", "status"],
+            &["doctor"],
+            &["init"],
+            &["init"],
+            &["--json", "init"],
+            &["status"],
+            &["--json", "status"],
+            &["doctor"],
+        ];
+        transcript_as("init_on_postgres", &filters, &Place::new(), &commands);
+    });
+}
+
 fn queue() {
     let commands: [&[&str]; 9] = [
         &["queue", "create", "orders"],
@@ -122,7 +169,6 @@ fn queue() {
     transcript("queue", &Place::new(), &commands);
 }
 
-#[test]
 fn queue_show_and_drop() {
     let place = populated();
     assert_eq!(place.run(&["queue", "create", "idle"]).status, 0);
@@ -141,7 +187,6 @@ fn queue_show_and_drop() {
     transcript("queue_show_and_drop", &place, &commands);
 }
 
-#[test]
 fn consumer() {
     let place = populated();
     let commands: [&[&str]; 19] = [
@@ -168,7 +213,6 @@ fn consumer() {
     transcript("consumer", &place, &commands);
 }
 
-#[test]
 fn slot() {
     let place = populated();
     let commands: [&[&str]; 10] = [
@@ -186,7 +230,6 @@ fn slot() {
     transcript("slot", &place, &commands);
 }
 
-#[test]
 fn lease() {
     let place = populated();
     let commands: [&[&str]; 13] = [
@@ -207,7 +250,6 @@ fn lease() {
     transcript("lease", &place, &commands);
 }
 
-#[test]
 fn lists_of_an_empty_store() {
     let place = Place::new();
     assert_eq!(place.run(&["init"]).status, 0);
@@ -222,14 +264,12 @@ fn lists_of_an_empty_store() {
     transcript("lists_of_an_empty_store", &place, &commands);
 }
 
-#[test]
 fn queue_list_of_an_empty_store() {
     let place = Place::new();
     assert_eq!(place.run(&["init"]).status, 0);
     transcript("queue_list_empty", &place, &[&["queue", "list"], &["--json", "queue", "list"]]);
 }
 
-#[test]
 fn send() {
     let place = Place::with_queue("orders");
     place.write("flights.csv", "flight,tailnum\n1545,N14228\n\n1714,NA\n1141,N619AA\n");
@@ -247,7 +287,6 @@ fn send() {
     transcript("send", &place, &commands);
 }
 
-#[test]
 fn status_says_what_to_do_next() {
     let place = Place::new();
     assert_eq!(place.run(&["init"]).status, 0);
@@ -256,7 +295,6 @@ fn status_says_what_to_do_next() {
     transcript("status_of_an_empty_queue", &place, &[&["status"]]);
 }
 
-#[test]
 fn status() {
     transcript("status", &populated(), &[&["status"], &["--json", "status"]]);
 }

@@ -7,10 +7,18 @@ use fencepost::{QueueName, Retention};
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
-use crate::place::Place;
+use crate::place::{Place, on_each_engine};
 use crate::running::Running;
 
-#[test]
+on_each_engine![
+    following_sees_what_other_processes_send_and_ends_when_it_is_told_to,
+    following_from_the_latest_shows_only_what_comes_after,
+    following_ends_when_nobody_reads_it_any_more,
+    following_goes_on_when_messages_are_removed_before_they_are_shown,
+    a_position_whose_messages_are_gone_is_refused_with_the_first_that_is_there,
+    a_large_queue_is_shown_whole_and_in_order,
+];
+
 fn following_sees_what_other_processes_send_and_ends_when_it_is_told_to() {
     for signal in [Signal::TERM, Signal::INT] {
         let place = Place::with_queue("q");
@@ -31,7 +39,6 @@ fn following_sees_what_other_processes_send_and_ends_when_it_is_told_to() {
     }
 }
 
-#[test]
 fn following_from_the_latest_shows_only_what_comes_after() {
     let place = Place::with_queue("q");
     assert_eq!(place.run(&["send", "q", "before"]).status, 0);
@@ -42,7 +49,6 @@ fn following_from_the_latest_shows_only_what_comes_after() {
     assert_eq!(tail.ended().status, 0);
 }
 
-#[test]
 fn following_ends_when_nobody_reads_it_any_more() {
     let place = Place::with_queue("q");
     let mut child = place.command(&["tail", "q", "--follow"]).stdout(Stdio::piped()).spawn().unwrap();
@@ -60,7 +66,6 @@ fn keep_five_bytes(place: &Place) {
     });
 }
 
-#[test]
 fn following_goes_on_when_messages_are_removed_before_they_are_shown() {
     let place = Place::with_queue("q");
     assert_eq!(place.run(&["send", "q", "before"]).status, 0);
@@ -82,7 +87,6 @@ fn following_goes_on_when_messages_are_removed_before_they_are_shown() {
     assert_eq!(tail.ended().status, 0);
 }
 
-#[test]
 fn a_position_whose_messages_are_gone_is_refused_with_the_first_that_is_there() {
     let place = Place::with_queue("q");
     for payload in ["one", "two", "three"] {
@@ -96,7 +100,6 @@ fn a_position_whose_messages_are_gone_is_refused_with_the_first_that_is_there() 
     assert!(place.run(&["tail", "q"]).stdout.ends_with("three\n"), "the earliest is what is there");
 }
 
-#[test]
 fn a_large_queue_is_shown_whole_and_in_order() {
     let place = Place::with_queue("q");
     place.write("lines", (0..2_500).map(|line| format!("{line}\n")).collect::<String>());

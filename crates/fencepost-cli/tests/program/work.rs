@@ -7,8 +7,29 @@ use fencepost::{Clock, HostClock};
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::place::{Answer, Place};
+use crate::place::{Answer, Place, on_each_engine};
 use crate::running::{Running, until_gone};
+
+on_each_engine![
+    messages_of_a_key_are_run_one_at_a_time_in_order_however_many_workers,
+    the_command_reads_the_payload_and_finds_its_message_in_the_environment,
+    a_failed_message_comes_again_with_the_next_attempt_until_it_is_dead_with_the_reason,
+    a_consumer_that_pauses_keys_keeps_their_order_across_failures,
+    status_75_puts_a_message_off_without_spending_an_attempt,
+    every_other_end_of_a_command_is_a_failure_that_says_how_it_ended,
+    a_command_that_leaves_something_running_or_reads_nothing_is_not_waited_for,
+    a_batch_is_a_line_of_json_each_and_single_messages_can_be_told_of,
+    messages_of_a_batch_without_a_result_follow_the_exit_status,
+    what_expired_or_is_not_due_yet_is_nothing_that_is_left,
+    another_worker_takes_over_when_one_is_killed_and_its_command_ends_with_it,
+    sigterm_lets_what_runs_end_and_begins_nothing_new,
+    what_does_not_end_within_the_grace_is_ended_and_handed_back,
+    a_command_that_is_told_to_end_with_its_worker_has_not_failed,
+    a_second_signal_kills_what_runs_with_all_that_it_forked,
+    a_worker_whose_consumer_is_dropped_ends_with_one_error,
+    a_reader_that_does_not_read_costs_lines_and_no_slot,
+    a_slot_taken_by_force_ends_its_command,
+];
 
 /// A queue `q` with these messages, key and payload each, and its consumer `c`.
 fn place(messages: &[(&str, &str)], consumer: &[&str]) -> Place {
@@ -47,7 +68,6 @@ fn letters(place: &Place) -> Vec<Value> {
     place.run(&["dead", "list", "q", "c", "--json"]).json()["dead_letters"].as_array().unwrap().clone()
 }
 
-#[test]
 fn messages_of_a_key_are_run_one_at_a_time_in_order_however_many_workers() {
     let keys = ["ann", "bo", "cy", "di"];
     let messages: Vec<_> = (0..40).map(|n| (keys[n % 4], ["a", "b", "c", "d", "e"][n / 4 % 5])).collect();
@@ -67,13 +87,12 @@ fn messages_of_a_key_are_run_one_at_a_time_in_order_however_many_workers() {
     }
 }
 
-#[test]
 fn the_command_reads_the_payload_and_finds_its_message_in_the_environment() {
     let place = Place::with_queue("q");
     assert_eq!(place.run(&["consumer", "create", "q", "c"]).status, 0);
     let large = vec![b'x'; 1 << 20];
     assert_eq!(place.run_with_input(&["send", "q", "-", "--kind", "invoice"], &large).status, 0);
-    let command = r#"wc -c >size; env | grep ^FENCEPOST_ | sort >environment"#;
+    let command = r#"wc -c >size; env | grep ^FENCEPOST_ | grep -v ^FENCEPOST_STORE= | sort >environment"#;
     let before = HostClock.boot().since_boot().as_millis();
     let answer = place.run(&["work", "q", "c", "--until-empty", "--ttl", "20s", "--exec", command]);
     assert_eq!((answer.status, answer.stdout.as_str()), (0, ""), "{answer}");
@@ -89,7 +108,6 @@ fn the_command_reads_the_payload_and_finds_its_message_in_the_environment() {
     assert!((1..=20_000).contains(&left) && value("EPOCH").parse::<u64>().is_ok(), "{left}");
 }
 
-#[test]
 fn a_failed_message_comes_again_with_the_next_attempt_until_it_is_dead_with_the_reason() {
     let place = place(&[("a", "1"), ("b", "2")], &["--max-attempts", "3"]);
     let command = r#"echo "$FENCEPOST_KEY $FENCEPOST_ATTEMPT" >>log
@@ -106,7 +124,6 @@ fn a_failed_message_comes_again_with_the_next_attempt_until_it_is_dead_with_the_
     assert_eq!(outcomes, ["retry", "retry", "dead"], "{answer}");
 }
 
-#[test]
 fn a_consumer_that_pauses_keys_keeps_their_order_across_failures() {
     let place = place(&[("a", "1"), ("a", "2"), ("b", "3"), ("a", "4")], &["--on-failure", "pause"]);
     let command = r#"echo "$FENCEPOST_MESSAGE_ID" >>log; [ "$FENCEPOST_MESSAGE_ID$FENCEPOST_ATTEMPT" != 11 ]"#;
@@ -115,7 +132,6 @@ fn a_consumer_that_pauses_keys_keeps_their_order_across_failures() {
     assert_eq!(of_a, ["1", "1", "2", "4"]);
 }
 
-#[test]
 fn status_75_puts_a_message_off_without_spending_an_attempt() {
     let place = place(&[("a", "1")], &["--max-attempts", "1"]);
     let command = r#"echo "$FENCEPOST_ATTEMPT" >>log; [ "$(wc -l <log)" -eq 4 ] || exit 75"#;
@@ -123,7 +139,6 @@ fn status_75_puts_a_message_off_without_spending_an_attempt() {
     assert_eq!(lines(&place, "log"), ["1", "1", "1", "1"]);
 }
 
-#[test]
 fn every_other_end_of_a_command_is_a_failure_that_says_how_it_ended() {
     let table = [
         ("exit 1", "the command ended with status 1"),
@@ -140,7 +155,6 @@ fn every_other_end_of_a_command_is_a_failure_that_says_how_it_ended() {
     }
 }
 
-#[test]
 fn a_command_that_leaves_something_running_or_reads_nothing_is_not_waited_for() {
     let place = Place::with_queue("q");
     assert_eq!(place.run(&["consumer", "create", "q", "c"]).status, 0);
@@ -150,7 +164,6 @@ fn a_command_that_leaves_something_running_or_reads_nothing_is_not_waited_for() 
     kill_process(rustix::process::Pid::from_raw(left).unwrap(), Signal::KILL).expect("it goes on by itself");
 }
 
-#[test]
 fn a_batch_is_a_line_of_json_each_and_single_messages_can_be_told_of() {
     let place = place(&[("a", "1"), ("b", "2"), ("c", "3"), ("d", "4")], &["--max-attempts", "2"]);
     let command = r#"cat >>log; echo "said by the command"
@@ -172,7 +185,6 @@ fn a_batch_is_a_line_of_json_each_and_single_messages_can_be_told_of() {
     assert_eq!(letter["cause"], "rejected");
 }
 
-#[test]
 fn messages_of_a_batch_without_a_result_follow_the_exit_status() {
     let messages = [("a", "1"), ("b", "2")];
     let ok = r#"echo '{"id":1,"result":"ok"}'"#;
@@ -191,7 +203,6 @@ fn messages_of_a_batch_without_a_result_follow_the_exit_status() {
     }
 }
 
-#[test]
 fn what_expired_or_is_not_due_yet_is_nothing_that_is_left() {
     let place = place(&[], &[]);
     assert_eq!(place.run(&["send", "q", "gone", "--expires-in", "1ms"]).status, 0);
@@ -209,7 +220,6 @@ fn start(place: &Place, command: &str, more: &[&str]) -> Running {
     Running::start(place, &[&["work", "q", "c", "--exec", command], more].concat())
 }
 
-#[test]
 fn another_worker_takes_over_when_one_is_killed_and_its_command_ends_with_it() {
     let place = place(&[("a", "1"), ("a", "2")], &[]);
     let mut killed = start(&place, FORKED_HANGS, &["--ttl", "1s"]);
@@ -223,7 +233,6 @@ fn another_worker_takes_over_when_one_is_killed_and_its_command_ends_with_it() {
     assert_eq!(lines(&place, "log"), ["1 1", "2 1"], "a crash spends no attempt");
 }
 
-#[test]
 fn sigterm_lets_what_runs_end_and_begins_nothing_new() {
     let place = place(&[("a", "1"), ("a", "2"), ("a", "3")], &[]);
     let mut worker = start(&place, "echo running; while [ ! -e go ]; do sleep 0.01; done; echo done", &[]);
@@ -241,7 +250,6 @@ fn sigterm_lets_what_runs_end_and_begins_nothing_new() {
     assert_eq!((&slots[0]["state"], &slots[0]["lag"]), (&"free".into(), &2.into()));
 }
 
-#[test]
 fn what_does_not_end_within_the_grace_is_ended_and_handed_back() {
     let place = place(&[("a", "1")], &[]);
     let mut worker = start(&place, &format!("trap '' TERM; {HANGS}"), &["--grace", "400ms"]);
@@ -254,7 +262,6 @@ fn what_does_not_end_within_the_grace_is_ended_and_handed_back() {
 }
 
 /// As service managers end a service: every process of it gets the signal.
-#[test]
 fn a_command_that_is_told_to_end_with_its_worker_has_not_failed() {
     for more in [&["--workers", "2"][..], &["--batch", "10"]] {
         let place = place(&[("a", "1"), ("b", "2")], &["--max-attempts", "1"]);
@@ -284,7 +291,6 @@ fn a_command_that_is_told_to_end_with_its_worker_has_not_failed() {
     }
 }
 
-#[test]
 fn a_second_signal_kills_what_runs_with_all_that_it_forked() {
     let place = place(&[("a", "1")], &[]);
     let mut worker = start(&place, FORKED_HANGS, &[]);
@@ -301,7 +307,6 @@ fn a_second_signal_kills_what_runs_with_all_that_it_forked() {
     until_gone(lines(&place, "pids")[0].parse().unwrap());
 }
 
-#[test]
 fn a_worker_whose_consumer_is_dropped_ends_with_one_error() {
     let place = place(&[("a", "1")], &[]);
     let mut worker = start(&place, "echo done", &["--json", "--ttl", "1s"]);
@@ -316,7 +321,6 @@ fn a_worker_whose_consumer_is_dropped_ends_with_one_error() {
     assert!(figures["acked"].is_u64() && answer.stderr.lines().count() <= 3, "{answer}");
 }
 
-#[test]
 fn a_reader_that_does_not_read_costs_lines_and_no_slot() {
     let place = place(&[("a", "1")], &[]);
     // More than the pipes and the queue take, for longer than the slot lasts without renewal.
@@ -335,7 +339,6 @@ fn a_reader_that_does_not_read_costs_lines_and_no_slot() {
     assert!(told.contains("q/c: 1 message acked in ") && !told.contains("lost"), "{told}");
 }
 
-#[test]
 fn a_slot_taken_by_force_ends_its_command() {
     let place = place(&[("a", "1")], &[]);
     let mut worker = start(&place, &format!("trap 'echo told; exit 0' TERM; {HANGS} & wait"), &["--ttl", "1s"]);

@@ -37,8 +37,7 @@ create type fencepost.logged as (
     expires_at timestamptz
 );
 
--- `gone` is the highest position that counts as removed; the rows go later, by whole segments. `turned_at` is when another segment
--- was last begun. `changes` rises with what sleepers want to hear of and the log does not show.
+-- `turned_at` is when another segment of its log was last begun. `changes` rises with what sleepers want to hear of and the log does not show.
 create table fencepost.queue (
     id                  integer     generated always as identity primary key,
     name                text        not null unique,
@@ -47,7 +46,6 @@ create table fencepost.queue (
     retain_for          interval    not null default interval '0',
     retain_unread       interval    not null default interval '7 days',
     retain_unread_bytes bigint      not null default 1073741824,
-    gone                bigint      not null default 0,
     changes             bigint      not null default 0,
     turned_at           timestamptz not null default '-infinity'
 );

@@ -3,6 +3,7 @@
 mod blocked;
 mod checked;
 mod cut;
+mod dropping;
 mod drops;
 mod failover;
 mod guards;

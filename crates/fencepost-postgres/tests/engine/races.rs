@@ -20,7 +20,7 @@ async fn taken_over<'c>(stage: &Stage, client: &'c mut Client) -> (LeaseToken, T
 }
 
 /// Waits until somebody waits for a lock in the stage's database.
-async fn somebody_waits(stage: &Stage) {
+pub async fn somebody_waits(stage: &Stage) {
     let client = stage.client().await;
     let waiting =
         "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";

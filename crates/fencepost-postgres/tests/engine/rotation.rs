@@ -167,8 +167,11 @@ async fn a_page_that_loses_its_beginning_while_it_is_read_is_refused() {
     run(&script.admin, "select nextval('fencepost.q1_turn')").await;
     script.send(2).await;
     let maintainer = script.client().await;
-    run(&maintainer, "begin; update fencepost.queue set gone = 6; lock table fencepost.q1_0; truncate fencepost.q1_0")
-        .await;
+    run(
+        &maintainer,
+        "begin; select setval('fencepost.q1_removed', 6); lock table fencepost.q1_0; truncate fencepost.q1_0",
+    )
+    .await;
     let page = |start: &str, at: &str| {
         format!("select id from fencepost._read('q', '{start}', {at}, 10) where id is not null")
     };

@@ -3,11 +3,10 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use fencepost::sqlite::{SqliteOptions, SqliteStore, driver_error};
-use fencepost::{
-    Consumers, CreateConsumer, FailurePolicy, Key, Kind, NewMessage, OnFailure, Partitions, Queues, SlotCount, Slots,
-};
+use fencepost::{CreateConsumer, FailurePolicy, Key, Kind, NewMessage, OnFailure, Partitions, SlotCount};
+use fencepost_core::Store;
 
+use crate::ground::Ground;
 use crate::part::{TTL, path};
 use crate::place::PATIENCE;
 use crate::puppet::Puppet;
@@ -61,72 +60,60 @@ impl Dice {
     }
 }
 
-pub fn run<F: Copy>(test: F, file: &Path, seed: u64, policy: OnFailure) -> Ordeal {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    runtime.block_on(async {
-        let store = stage(file, policy).await;
-        let mut dice = Dice(seed);
-        let mut ordeal = Ordeal::default();
-        let mut workers: Vec<Puppet> = (0..WORKERS).map(|_| Puppet::start(test, file)).collect();
-        workers.iter().for_each(|worker| assert_eq!(worker.hear(), "joined"));
-        let mut frozen: Option<(usize, Instant)> = None;
-        let mut next_blow = Instant::now() + Duration::from_millis(100);
-        let started = Instant::now();
-        let mut number = 0;
-        let mut next = messages(&mut dice, 0, 1);
-        loop {
-            if number < MESSAGES {
-                let (messages, texts) = &next;
-                match store.send_batch(&path().queue, messages.clone()).await {
-                    Ok(ids) => {
-                        ordeal.sent.extend(ids.iter().map(|id| id.get()).zip(texts.iter().cloned()));
-                        number += texts.len() as u64;
-                        let many = (1 + dice.roll(12)).min(MESSAGES - number);
-                        next = self::messages(&mut dice, number, many);
-                    }
-                    // One was stopped inside a transaction. Nothing is stored of a call that is busy.
-                    Err(error) => assert_eq!(error.kind(), Kind::Busy, "{error:?}"),
+pub async fn run<F: Copy>(test: F, url: &str, ground: &Ground, seed: u64, policy: OnFailure) -> Ordeal {
+    let (store, url) = (ground.store(), Path::new(url));
+    stage(&*store, policy).await;
+    let mut dice = Dice(seed);
+    let mut ordeal = Ordeal::default();
+    let mut workers: Vec<Puppet> = (0..WORKERS).map(|_| Puppet::start(test, url)).collect();
+    workers.iter().for_each(|worker| assert_eq!(worker.hear(), "joined"));
+    let mut frozen: Option<(usize, Instant)> = None;
+    let mut next_blow = Instant::now() + Duration::from_millis(100);
+    let started = Instant::now();
+    let mut number = 0;
+    let mut next = messages(&mut dice, 0, 1);
+    loop {
+        if number < MESSAGES {
+            let (messages, texts) = &next;
+            match store.send_batch(&path().queue, messages.clone()).await {
+                Ok(ids) => {
+                    ordeal.sent.extend(ids.iter().map(|id| id.get()).zip(texts.iter().cloned()));
+                    number += texts.len() as u64;
+                    let many = (1 + dice.roll(12)).min(MESSAGES - number);
+                    next = self::messages(&mut dice, number, many);
                 }
-            } else if frozen.is_none() && store.consumer_status(None).await.unwrap()[0].lag == 0 {
-                break;
+                // One was stopped inside a transaction. Nothing is stored of a call that is busy.
+                Err(error) => assert_eq!(error.kind(), Kind::Busy, "{error:?}"),
             }
-            if frozen.is_some_and(|(_, until)| Instant::now() >= until) {
-                let (index, _) = frozen.take().unwrap();
-                workers[index].thaw();
-            }
-            if Instant::now() >= next_blow && number < MESSAGES {
-                let index = dice.roll(WORKERS as u64) as usize;
-                if frozen.is_none() && dice.roll(3) == 0 {
-                    workers[index].freeze();
-                    frozen = Some((index, Instant::now() + TTL + Duration::from_millis(200 + dice.roll(500))));
-                    ordeal.stops += 1;
-                } else if frozen.is_none_or(|(stopped, _)| stopped != index) {
-                    workers[index].kill();
-                    workers[index] = Puppet::start(test, file);
-                    ordeal.kills += 1;
-                }
-                next_blow = Instant::now() + Duration::from_millis(100 + dice.roll(400));
-            }
-            if started.elapsed() > PATIENCE {
-                panic!("seed {seed}: it does not come to an end: {:#?}", store.slot_status(None).await);
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await; // TIME: messages come over time
+        } else if frozen.is_none() && store.consumer_status(None).await.unwrap()[0].lag == 0 {
+            break;
         }
-        ordeal
-    })
+        if frozen.is_some_and(|(_, until)| Instant::now() >= until) {
+            let (index, _) = frozen.take().unwrap();
+            workers[index].thaw();
+        }
+        if Instant::now() >= next_blow && number < MESSAGES {
+            let index = dice.roll(WORKERS as u64) as usize;
+            if frozen.is_none() && dice.roll(3) == 0 {
+                workers[index].freeze();
+                frozen = Some((index, Instant::now() + TTL + Duration::from_millis(200 + dice.roll(500))));
+                ordeal.stops += 1;
+            } else if frozen.is_none_or(|(stopped, _)| stopped != index) {
+                workers[index].kill();
+                workers[index] = Puppet::start(test, url);
+                ordeal.kills += 1;
+            }
+            next_blow = Instant::now() + Duration::from_millis(100 + dice.roll(400));
+        }
+        if started.elapsed() > PATIENCE {
+            panic!("seed {seed}: it does not come to an end: {:#?}", store.slot_status(None).await);
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await; // TIME: messages come over time
+    }
+    ordeal
 }
 
-async fn stage(file: &Path, on_failure: OnFailure) -> SqliteStore {
-    let options = SqliteOptions::default().create(true).busy_timeout(Duration::from_millis(250));
-    let store = SqliteStore::open(file, options).await.unwrap();
-    store
-        .write(|tx| {
-            let effects =
-                "CREATE TABLE effect (at INTEGER PRIMARY KEY, id INTEGER, payload TEXT, slot INTEGER, epoch INTEGER)";
-            tx.execute_batch(effects).map_err(driver_error)
-        })
-        .await
-        .unwrap();
+async fn stage(store: &dyn Store, on_failure: OnFailure) {
     let path = path();
     store.create_queue(&path.queue, Partitions::new(8).unwrap()).await.unwrap();
     let policy = FailurePolicy::default()
@@ -136,7 +123,6 @@ async fn stage(file: &Path, on_failure: OnFailure) -> SqliteStore {
         .unwrap();
     let request = CreateConsumer::ordered(path, SlotCount::new(4).unwrap()).policy(policy);
     store.create_consumer(&request).await.unwrap();
-    store
 }
 
 /// So many messages, each with its fate.

@@ -1,34 +1,15 @@
 //! What must be true after an ordeal, each from what is stored.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use fencepost::OnFailure;
-use fencepost::sqlite::rusqlite::Connection;
 
 use crate::chaos::{Fate, KEYS, Ordeal};
-
-struct Effect {
-    id: i64,
-    payload: String,
-    slot: i64,
-    epoch: i64,
-}
+use crate::ground::{Effect, Ground};
 
 #[expect(clippy::print_stdout, reason = "what happened, for whoever runs more seeds")]
-pub fn everything(file: &Path, seed: u64, policy: OnFailure, ordeal: &Ordeal) {
-    let file = Connection::open(file).unwrap();
-    let mut rows = file.prepare("SELECT id, payload, slot, epoch FROM effect ORDER BY at").unwrap();
-    let effects: Vec<Effect> = rows
-        .query_map([], |row| {
-            Ok(Effect { id: row.get(0)?, payload: row.get(1)?, slot: row.get(2)?, epoch: row.get(3)? })
-        })
-        .unwrap()
-        .map(Result::unwrap)
-        .collect();
-    let mut rows = file.prepare("SELECT id, cause FROM fencepost_dead").unwrap();
-    let dead: BTreeMap<i64, String> =
-        rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().map(Result::unwrap).collect();
+pub async fn everything(ground: &Ground, seed: u64, policy: OnFailure, ordeal: &Ordeal) {
+    let (effects, dead) = (ground.effects().await, ground.dead().await);
     let crashed = dead.values().filter(|cause| *cause == "crashes").count();
     let Ordeal { sent, kills, stops } = ordeal;
     println!(

@@ -32,12 +32,20 @@ pub struct Said {
     pub word: Option<Word>,
 }
 
-/// Starts a worker process; what it says goes to `said`.
-pub fn start(worker: usize, name: String, arguments: &[String], said: mpsc::Sender<Said>) -> Result<Process> {
+/// Starts a worker process on the store at `url`; what it says goes to `said`.
+pub fn start(
+    worker: usize,
+    name: String,
+    url: &str,
+    arguments: &[String],
+    said: mpsc::Sender<Said>,
+) -> Result<Process> {
     let program = std::env::current_exe()
         .map_err(|cause| Error::new(Kind::Unavailable, "cannot find the program itself").caused_by(cause))?;
     let mut child = Command::new(program)
         .args(arguments)
+        // SECURITY: not an argument, which everybody on the host can see: it may hold a password.
+        .env("FENCEPOST_STORE", url)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .kill_on_drop(true)

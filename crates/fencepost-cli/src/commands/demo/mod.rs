@@ -1,14 +1,16 @@
 //! `fencepost demo`: real events through real processes, one killed and one paused, and a table that must come out exactly right.
 //!
 //! `stage` runs the show, `worker` is what the processes do, `crew` handles them, `words` is what they say, `input` and `tally` are
-//! the job, `story` prints it, `verdict` compares. The only engine named is that of the demo's own table, in `sqlite`.
+//! the job, `story` prints it, `verdict` compares. The only engines named are those of the demo's own `table`: `sqlite`, `postgres`.
 
 mod crew;
 mod input;
 mod plan;
+mod postgres;
 mod sqlite;
 mod stage;
 mod story;
+mod table;
 mod tally;
 mod verdict;
 mod words;
@@ -17,7 +19,6 @@ pub mod worker;
 use std::time::Duration;
 
 use fencepost::runtime::KeptLease;
-use fencepost::sqlite::SqliteStore;
 use fencepost::{
     AcquireLease, Acquired, ConsumerPath, CreateConsumer, Error, HolderName, Kind, LeaseName, Partitions, Result,
     SlotCount, Start, Store, Ttl,
@@ -27,9 +28,11 @@ use self::input::Input;
 use self::plan::Plan;
 use self::stage::Stage;
 use self::story::Story;
+use self::table::Table;
 use crate::cli::DemoArgs;
 use crate::open;
 use crate::printer::Printer;
+use crate::text;
 
 /// More than the default, so that many workers have a slot each.
 const PARTITIONS: i64 = 64;
@@ -59,8 +62,8 @@ async fn show(
     printer: &Printer,
     lease: &KeptLease,
 ) -> Result<()> {
-    let table = engine(store)?;
-    prepare(store, table, plan).await?;
+    let table = table::beside(store)?;
+    prepare(store, &*table, plan).await?;
     let story = Story::begin(*printer, input, expected, plan, store)?;
     let mut stage = Stage::open(url, store, plan, input, expected, story).await?;
     let outcome = tokio::select! {
@@ -71,7 +74,7 @@ async fn show(
     outcome?;
     // Only the table stays, to be looked at.
     store.drop_queue(&path()?.queue, true).await?;
-    verdict::give(&figures, expected, &sqlite::rows(table)?, input)
+    verdict::give(&figures, expected, &table.rows().await?, input, table.place())
 }
 
 /// The demo's consumer.
@@ -79,17 +82,9 @@ fn path() -> Result<ConsumerPath> {
     ConsumerPath::new("fencepost-demo", "tally")
 }
 
-/// The engine that the demo's own table is in.
-fn engine(store: &Store) -> Result<&SqliteStore> {
-    store.as_sqlite().ok_or_else(|| {
-        Error::new(Kind::Unsupported, format!("cannot run the demo on a store of kind `{}`", store.info().engine))
-            .hinted("its workers are processes, which share a file: use `--store sqlite:FILE`, or leave it out")
-    })
-}
-
 /// Two demos at once in one store would handle each other's messages: a lease keeps the second one out.
 async fn only_one(store: &Store) -> Result<KeptLease> {
-    let holder = HolderName::new(format!("process {}", std::process::id()))?;
+    let holder = text::this_process(HolderName::new)?;
     let request = AcquireLease::new(LeaseName::new("fencepost-demo")?, holder).ttl(Ttl::new(Duration::from_secs(5))?);
     KeptLease::acquire(store.contract(), &request).await?.map_err(|held| {
         let Acquired::Held { holder, expires_in, .. } = held else {
@@ -104,9 +99,9 @@ async fn only_one(store: &Store) -> Result<KeptLease> {
 }
 
 /// An empty table, and a consumer that begins after whatever an earlier demo left.
-async fn prepare(store: &Store, table: &SqliteStore, plan: &Plan) -> Result<()> {
+async fn prepare(store: &Store, table: &dyn Table, plan: &Plan) -> Result<()> {
     let path = path()?;
-    sqlite::reset(table).await?;
+    table.reset().await?;
     store.create_queue(&path.queue, Partitions::new(PARTITIONS)?).await?;
     store.drop_consumer(&path, true).await?;
     let slots = SlotCount::new(i64::from(plan.workers))?;

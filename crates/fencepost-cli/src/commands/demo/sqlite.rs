@@ -1,12 +1,12 @@
-//! The demo's own table, in the same file as the store: what makes effects and acks one transaction.
+//! The demo's own table in SQLite, in the same file as the store.
 
-use std::collections::BTreeMap;
-
+use async_trait::async_trait;
 use fencepost::sqlite::rusqlite::{self, Connection, OpenFlags};
 use fencepost::sqlite::{SqliteStore, WriteTransaction, driver_error};
 use fencepost::{Batch, Result, SlotToken};
 
 use super::input::RowKey;
+use super::table::{Row, Rows, Table, fold, keys};
 use super::tally::{Reading, Tally};
 
 const CREATE: &str = "
@@ -37,60 +37,65 @@ const ALL: &str = "
 SELECT legs, cancelled, delay_total, delay_worst, last_dest, checksum, last_message, out_of_order, keyed, key
   FROM fencepost_demo_result";
 
-/// A row as it is stored.
-#[derive(Debug, Clone, Default)]
-pub struct Row {
-    /// What is kept of the key.
-    pub tally: Tally,
-    /// The message that was handled last.
-    pub last_message: i64,
-    /// Messages that came after a later one of their key.
-    pub out_of_order: u64,
-}
+/// The table in the store's file.
+pub struct InFile(SqliteStore);
 
-/// Makes the table, or empties it.
-///
-/// # Errors
-/// `unavailable`.
-pub async fn reset(store: &SqliteStore) -> Result<()> {
-    store
-        .write(|tx| {
-            tx.execute_batch(CREATE)
-                .and_then(|()| tx.execute_batch("DELETE FROM fencepost_demo_result"))
-                .map_err(driver_error)
-        })
-        .await
-}
-
-/// Applies a batch and acks it: one transaction, in which the slot's epoch is checked.
-///
-/// # Errors
-/// `fenced` when somebody else owns the slot, and then nothing is stored.
-pub async fn apply_and_ack(store: &SqliteStore, batch: Batch, token: SlotToken, reading: Reading) -> Result<()> {
-    store
-        .write(move |tx| {
-            apply(tx, &batch, reading)?;
-            tx.ack_in(&token, batch.id).map(drop)
-        })
-        .await
-}
-
-fn apply(tx: &WriteTransaction<'_, '_>, batch: &Batch, reading: Reading) -> Result<()> {
-    let mut rows: BTreeMap<RowKey, Row> = BTreeMap::new();
-    for message in &batch.messages {
-        let key = message.key.as_ref().map(|key| key.as_str().to_owned());
-        let keyed = key.is_some();
-        if !rows.contains_key(&key) {
-            rows.insert(key.clone(), load(tx, &key)?);
-        }
-        let row = rows.get_mut(&key).expect("it was put there");
-        if keyed && message.id.get() <= row.last_message {
-            row.out_of_order += 1;
-        }
-        row.last_message = row.last_message.max(message.id.get());
-        row.tally.add(&String::from_utf8_lossy(&message.payload), keyed, reading)?;
+impl InFile {
+    /// The one beside `store`.
+    pub fn of(store: &SqliteStore) -> Self {
+        Self(store.clone())
     }
-    rows.iter().try_for_each(|(key, row)| store(tx, key, row))
+}
+
+#[async_trait]
+impl Table for InFile {
+    async fn reset(&self) -> Result<()> {
+        self.0
+            .write(|tx| {
+                tx.execute_batch(CREATE)
+                    .and_then(|()| tx.execute_batch("DELETE FROM fencepost_demo_result"))
+                    .map_err(driver_error)
+            })
+            .await
+    }
+
+    async fn apply_and_ack(&self, batch: Batch, token: SlotToken, reading: Reading) -> Result<()> {
+        self.0
+            .write(move |tx| {
+                let mut rows = Rows::new();
+                for key in keys(&batch) {
+                    let row = load(tx, &key)?;
+                    rows.insert(key, row);
+                }
+                fold(&mut rows, &batch, reading)?;
+                rows.iter().try_for_each(|(key, row)| store(tx, key, row))?;
+                tx.ack_in(&token, batch.id).map(drop)
+            })
+            .await
+    }
+
+    /// Read by a connection of the demo's own.
+    async fn rows(&self) -> Result<Rows> {
+        let connection =
+            Connection::open_with_flags(self.0.path(), OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(driver_error)?;
+        let mut statement = connection.prepare(ALL).map_err(driver_error)?;
+        let rows = statement
+            .query_map([], |row| {
+                let key = if row.get(8)? { Some(row.get(9)?) } else { None };
+                Ok((key, decode(row)?))
+            })
+            .map_err(driver_error)?;
+        rows.collect::<rusqlite::Result<_>>().map_err(driver_error)
+    }
+
+    /// On the writer's thread, where no transaction is open: a process that stops inside one stops every writer of the file.
+    async fn stop_at(&self, stop: Box<dyn FnOnce() + Send>) -> Result<()> {
+        self.0.between_transactions(stop).await
+    }
+
+    fn place(&self) -> &'static str {
+        "in the file as `fencepost_demo_result`"
+    }
 }
 
 fn load(tx: &WriteTransaction<'_, '_>, key: &RowKey) -> Result<Row> {
@@ -133,21 +138,4 @@ fn decode(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
         last_message: row.get(6)?,
         out_of_order: row.get(7)?,
     })
-}
-
-/// Every row, read by a connection of the demo's own.
-///
-/// # Errors
-/// `unavailable`.
-pub fn rows(store: &SqliteStore) -> Result<BTreeMap<RowKey, Row>> {
-    let connection =
-        Connection::open_with_flags(store.path(), OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(driver_error)?;
-    let mut statement = connection.prepare(ALL).map_err(driver_error)?;
-    let rows = statement
-        .query_map([], |row| {
-            let key = if row.get(8)? { Some(row.get(9)?) } else { None };
-            Ok((key, decode(row)?))
-        })
-        .map_err(driver_error)?;
-    rows.collect::<rusqlite::Result<_>>().map_err(driver_error)
 }

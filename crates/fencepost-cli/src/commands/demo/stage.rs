@@ -114,12 +114,12 @@ impl<'a> Stage<'a> {
         for worker in 0..plan.workers as usize {
             let name = format!("worker-{}", worker + 1);
             let mut arguments: Vec<String> =
-                ["--store", url, "demo-worker", "--name", &name, "--max", &max.to_string()].map(str::to_owned).into();
+                ["demo-worker", "--name", &name, "--max", &max.to_string()].map(str::to_owned).into();
             arguments.extend(["--ttl-ms".into(), TTL.as_millis().to_string()]);
             if input.reading() == Reading::Flight {
                 arguments.push("--flights".into());
             }
-            processes.push(Some(crew::start(worker, name, &arguments, speaking.clone())?));
+            processes.push(Some(crew::start(worker, name, url, &arguments, speaking.clone())?));
         }
         let figures =
             Figures { planned: (plan.kill, plan.pause), printer: Some(story.printer()), ..Figures::default() };
@@ -365,7 +365,7 @@ impl<'a> Stage<'a> {
                 if let Some(code) = code.and_then(|code| UNUSABLE.into_iter().find(|known| *known == code)) {
                     return Err(Error::new(Kind::Unavailable, format!("cannot go on: `{name}` {message}"))
                         .coded(code)
-                        .hinted("see to the store's file and its disk, then run the demo again"));
+                        .hinted("see to the store and its disk, then run the demo again"));
                 }
             }
         }

@@ -1,15 +1,13 @@
 //! Compares the workers' table with the plain single pass, row by row, and says so. Anything that differs fails loudly.
 
-use std::collections::BTreeMap;
-
 use anstyle::{AnsiColor, Style};
 use fencepost::{Error, Kind, Result};
 use serde_json::json;
 
 use super::input::{Expected, Input, RowKey};
-use super::sqlite::Row;
 use super::stage::Figures;
 use super::story::{messages, number};
+use super::table::Rows;
 use crate::text::counted;
 
 const GOOD: Style = AnsiColor::Green.on_default().bold();
@@ -23,7 +21,7 @@ const SHOWN: usize = 5;
 /// # Errors
 /// `internal` with code `demo_differs` when the table is not exactly right, or when a planned fault did not happen on the
 /// built-in input.
-pub fn give(figures: &Figures, expected: &Expected, rows: &BTreeMap<RowKey, Row>, input: &Input) -> Result<()> {
+pub fn give(figures: &Figures, expected: &Expected, rows: &Rows, input: &Input, place: &str) -> Result<()> {
     let processed: u64 = rows.values().map(|row| row.tally.legs).sum();
     let lost = figures.sent.saturating_sub(processed);
     let out_of_order: u64 = rows.values().map(|row| row.out_of_order).sum();
@@ -50,7 +48,7 @@ pub fn give(figures: &Figures, expected: &Expected, rows: &BTreeMap<RowKey, Row>
             if right {
                 text += &format!(
                     "\n{GOOD}The table equals a plain single pass over the file, row for row: {}.{GOOD:#}\n\
-                     It stays in the file as `fencepost_demo_result`.\n",
+                     It stays {place}.\n",
                     counted(rows.len() as u64, "row"),
                 );
             }
@@ -111,7 +109,7 @@ fn time(figures: &Figures, seconds: f64) -> String {
     }
 }
 
-fn differences(expected: &Expected, rows: &BTreeMap<RowKey, Row>) -> Vec<String> {
+fn differences(expected: &Expected, rows: &Rows) -> Vec<String> {
     let name = |key: &RowKey| key.as_deref().unwrap_or("(none)").to_owned();
     let mut found = Vec::new();
     for (key, tally) in &expected.rows {
@@ -129,14 +127,17 @@ fn differences(expected: &Expected, rows: &BTreeMap<RowKey, Row>) -> Vec<String>
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::commands::demo::table::Row;
     use crate::commands::demo::tally::Tally;
 
     fn figures(sent: u64) -> Figures {
         Figures { sent, ..Figures::default() }
     }
 
-    fn table(legs: u64) -> (Expected, BTreeMap<RowKey, Row>) {
+    fn table(legs: u64) -> (Expected, Rows) {
         let key = Some("N1".to_owned());
         let tally = Tally { legs, ..Tally::default() };
         let expected = Expected { rows: BTreeMap::from([(key.clone(), tally.clone())]), records: legs };
@@ -146,7 +147,7 @@ mod tests {
     #[test]
     fn an_equal_table_is_right() {
         let (expected, rows) = table(2);
-        assert!(give(&figures(2), &expected, &rows, &Input::Flights).is_ok());
+        assert!(give(&figures(2), &expected, &rows, &Input::Flights, "in a table").is_ok());
     }
 
     #[test]
@@ -161,19 +162,25 @@ mod tests {
         for spoil in spoilers {
             let (expected, mut rows) = table(2);
             spoil(rows.get_mut(&key).unwrap());
-            assert_eq!(give(&figures(2), &expected, &rows, &Input::Flights).unwrap_err().code(), "demo_differs");
+            assert_eq!(
+                give(&figures(2), &expected, &rows, &Input::Flights, "in a table").unwrap_err().code(),
+                "demo_differs"
+            );
         }
         let (expected, mut rows) = table(2);
         rows.insert(None, Row::default());
-        assert!(give(&figures(2), &expected, &rows, &Input::Flights).is_err());
+        assert!(give(&figures(2), &expected, &rows, &Input::Flights, "in a table").is_err());
         rows.clear();
-        assert!(give(&figures(2), &expected, &rows, &Input::Flights).is_err());
+        assert!(give(&figures(2), &expected, &rows, &Input::Flights, "in a table").is_err());
     }
 
     #[test]
     fn a_fault_that_did_not_happen_fails_on_the_built_in_input_only() {
         let (expected, rows) = table(2);
         let figures = Figures { planned: (1, 1), ..figures(2) };
-        assert_eq!(give(&figures, &expected, &rows, &Input::Flights).unwrap_err().code(), "demo_incomplete");
+        assert_eq!(
+            give(&figures, &expected, &rows, &Input::Flights, "in a table").unwrap_err().code(),
+            "demo_incomplete"
+        );
     }
 }

@@ -9,14 +9,13 @@ use fencepost::runtime::{
     WorkerSettings, stop_on_signals,
 };
 use fencepost::slot::GrantOrigin;
-use fencepost::sqlite::SqliteStore;
-use fencepost::{Batch, BatchSize, Error, Kind, Result, Ttl, WorkerName};
+use fencepost::{Batch, BatchSize, Error, Kind, Result, SlotToken, Ttl, WorkerName};
 use rustix::process::{Signal, getpid, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
-use super::sqlite;
+use super::table::{self, Table};
 use super::tally::Reading;
 use super::words::{Order, Word};
 use crate::cli::DemoWorkerArgs;
@@ -25,13 +24,13 @@ use crate::cli::DemoWorkerArgs;
 pub async fn run(url: &str, args: &DemoWorkerArgs) -> Result<()> {
     die_with_parent();
     let store = fencepost::open(url).await?;
-    let sqlite = super::engine(&store)?.clone();
+    let table = table::beside(&store)?;
     let settings = WorkerSettings::new(super::path()?, WorkerName::new(args.name.as_str())?)
         .ttl(Ttl::from_micros(args.ttl_ms * 1_000)?)
         .max(BatchSize::new(args.max)?);
     let reading = if args.flights { Reading::Flight } else { Reading::Record };
     let fault = Arc::new(Mutex::new(Fault::default()));
-    let handler = Handler { store: sqlite, reading, fault: fault.clone() };
+    let handler = Handler { table, reading, fault: fault.clone() };
     let worker = Worker::join_observed(store.contract(), settings, handler, Speaker).await?;
     say(&Word::Ready);
 
@@ -117,7 +116,7 @@ impl Fault {
 }
 
 struct Handler {
-    store: SqliteStore,
+    table: Arc<dyn Table>,
     reading: Reading,
     fault: Arc<Mutex<Fault>>,
 }
@@ -136,47 +135,50 @@ impl BatchHandler for Handler {
             }
             Fate::Stop => {
                 say(&Word::Stopping { slot, epoch, batch: id, messages });
-                self.stop_between_transactions().await?;
+                self.stop_until_continued().await?;
                 say(&Word::Continued { slot, epoch, batch: id });
             }
         }
-        // A worker that was paused believes in its slot and goes on: the transaction decides.
-        match sqlite::apply_and_ack(&self.store, batch.clone(), context.token.clone(), self.reading).await {
-            Ok(()) => {
-                say(&Word::Committed { slot, epoch, batch: id, messages });
-                Ok(Done::Acked)
-            }
-            Err(error) => {
-                if error.kind() == Kind::Fenced {
-                    let current = error.fact("current_epoch").unwrap_or("none").to_owned();
-                    say(&Word::Fenced { slot, call: "ack".into(), batch: id, messages, presented: epoch, current });
-                }
-                Err(error.into())
-            }
-        }
+        // A worker that was paused believes in its slot and goes on: the transaction decides. In a task of its own, as one that wakes
+        // up late is given little time.
+        let finishing = finish(self.table.clone(), batch.clone(), context.token.clone(), self.reading);
+        tokio::spawn(finishing).await??;
+        Ok(Done::Acked)
     }
 }
 
+async fn finish(table: Arc<dyn Table>, batch: Batch, token: SlotToken, reading: Reading) -> Result<()> {
+    let (slot, presented) = (token.slot.get(), token.epoch.get());
+    let (id, messages) = (batch.id.get(), batch.messages.len());
+    let answer = table.apply_and_ack(batch, token, reading).await;
+    match &answer {
+        Ok(()) => say(&Word::Committed { slot, epoch: presented, batch: id, messages }),
+        Err(error) if error.kind() == Kind::Fenced => {
+            let current = error.fact("current_epoch").unwrap_or("none").to_owned();
+            say(&Word::Fenced { slot, call: "ack".into(), batch: id, messages, presented, current });
+        }
+        Err(_) => {}
+    }
+    answer
+}
+
 impl Handler {
-    /// Stops this process on the writer's thread, where no transaction of it is open: one that stops inside a transaction stops
-    /// every writer of the file.
-    async fn stop_between_transactions(&self) -> Result<(), HandlerError> {
+    /// Stops this process, and returns when it was continued.
+    async fn stop_until_continued(&self) -> Result<(), HandlerError> {
         let mut continued = signal(SignalKind::from_raw(Signal::CONT.as_raw()))?;
         let (wake, woken) = std::sync::mpsc::channel();
         tokio::spawn(async move {
             continued.recv().await;
             let _ = wake.send(());
         });
-        self.store
-            .between_transactions(move || {
-                if let Err(error) = kill_process(getpid(), Signal::STOP) {
-                    return say(&trouble(format!("cannot stop itself: {error}")));
-                }
-                // RACE: the signal may reach another thread first, and this one run on for a moment; it waits here.
-                let _ = woken.recv();
-            })
-            .await?;
-        Ok(())
+        let stop = move || {
+            if let Err(error) = kill_process(getpid(), Signal::STOP) {
+                return say(&trouble(format!("cannot stop itself: {error}")));
+            }
+            // RACE: the signal may reach another thread first, and this one run on for a moment; it waits here.
+            let _ = woken.recv();
+        };
+        Ok(self.table.stop_at(Box::new(stop)).await?)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use fencepost::sqlite::{FileCheck, LOG_BYTES};
-use fencepost::{Result, Store};
+use fencepost::{Clock, HostClock, Result, Store, Timestamp};
 
 use super::Finding;
 use crate::text;
@@ -14,7 +14,10 @@ const FREE: u64 = 256 << 20;
 /// Examines the file, if the store is one.
 pub async fn examine(store: &Store) -> Result<Vec<Finding>> {
     match store.as_sqlite() {
-        Some(sqlite) => Ok(judge(&sqlite.check().await?)),
+        Some(sqlite) => {
+            let findings = judge(&sqlite.check().await?);
+            Ok(findings.into_iter().chain(clock(store.now().await?, HostClock.wall())).collect())
+        }
         None => Ok(Vec::new()),
     }
 }
@@ -48,6 +51,20 @@ fn judge(FileCheck { problems, log_bytes, free_bytes, leftovers: others, .. }: &
     findings
 }
 
+/// The engine's clock never runs backwards. When the host's was set back, it goes on from what the store recorded.
+fn clock(engine: Timestamp, host: Timestamp) -> Option<Finding> {
+    /// What the clocks may differ by while they are read.
+    const APART: std::time::Duration = std::time::Duration::from_secs(1);
+    let behind = engine.since(host);
+    (behind > APART).then(|| {
+        Finding::warning(
+            "clock_behind",
+            format!("the clock of this host is {} behind what the store has recorded", text::duration(behind)),
+            "set the clock right; until it has caught up, times of the store go on from the recorded one",
+        )
+    })
+}
+
 /// Files that belong to no store that is there.
 pub fn leftovers(files: &[PathBuf]) -> Vec<Finding> {
     let found = |file: &PathBuf| {
@@ -63,6 +80,7 @@ pub fn leftovers(files: &[PathBuf]) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::doctor::Severity;
 
     #[test]
     fn each_trouble_of_the_file_is_a_finding() {
@@ -77,5 +95,14 @@ mod tests {
         };
         let codes: Vec<_> = judge(&bad).iter().map(|finding| finding.code).collect();
         assert_eq!(codes, ["damaged", "log_large", "disk_low", "leftover"]);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_is_found() {
+        let at = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
+        assert!(clock(at(100), at(100)).is_none() && clock(at(100), at(200)).is_none());
+        let finding = clock(at(3_700), at(100)).unwrap();
+        assert_eq!((finding.code, finding.severity), ("clock_behind", Severity::Warning));
+        assert!(finding.what.contains("60 min behind"), "{}", finding.what);
     }
 }

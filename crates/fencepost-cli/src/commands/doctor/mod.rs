@@ -1,11 +1,12 @@
 //! `fencepost doctor`: finds what is wrong, and says how to mend it. Changes nothing.
 //!
-//! `file` looks at what the data is kept in, `queues` at what is kept.
+//! `file` and `server` look at what the data is kept in, `queues` at what is kept.
 
 mod file;
 mod queues;
+mod server;
 
-use fencepost::{Clock, Error, HostClock, Kind, Result, Store, Timestamp};
+use fencepost::{Error, Kind, Result, Store};
 use serde_json::{Value, json};
 
 use crate::exit::Exit;
@@ -81,24 +82,10 @@ pub async fn run(url: &str, printer: &Printer) -> Result<Exit> {
 
 async fn examine(store: &Store) -> Result<Vec<Finding>> {
     let mut findings = file::examine(store).await?;
-    findings.extend(clock(store.now().await?, HostClock.wall()));
+    findings.extend(server::examine(store).await?);
     findings.extend(queues::examine(store).await?);
     findings.sort_by_key(|finding| finding.severity);
     Ok(findings)
-}
-
-/// The engine's clock never runs backwards. When the host's was set back, it goes on from what the store recorded.
-fn clock(engine: Timestamp, host: Timestamp) -> Option<Finding> {
-    /// What the clocks may differ by while they are read.
-    const APART: std::time::Duration = std::time::Duration::from_secs(1);
-    let behind = engine.since(host);
-    (behind > APART).then(|| {
-        Finding::warning(
-            "clock_behind",
-            format!("the clock of this host is {} behind what the store has recorded", text::duration(behind)),
-            "set the clock right; until it has caught up, times of the store go on from the recorded one",
-        )
-    })
 }
 
 fn report(findings: Vec<Finding>, place: Option<String>, printer: &Printer) -> Result<Exit> {
@@ -124,19 +111,5 @@ impl Finding {
 
     fn as_json(&self) -> Value {
         json!({"severity": self.severity.as_str(), "code": self.code, "what": self.what, "hint": self.hint})
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_clock_that_was_set_back_is_found() {
-        let at = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
-        assert!(clock(at(100), at(100)).is_none() && clock(at(100), at(200)).is_none());
-        let finding = clock(at(3_700), at(100)).unwrap();
-        assert_eq!((finding.code, finding.severity), ("clock_behind", Severity::Warning));
-        assert!(finding.what.contains("60 min behind"), "{}", finding.what);
     }
 }

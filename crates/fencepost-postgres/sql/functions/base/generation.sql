@@ -14,8 +14,7 @@ begin
         perform fencepost._refuse('read_only', 'cannot judge by a server in recovery: it follows another one',
             '{}', 'connect to the primary; with several hosts in the url the one that takes writes is found');
     end if;
-    current_name := (select system_identifier::text from pg_control_system())
-        || '/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8);
+    current_name := (pg_control_system()).system_identifier::text || '/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8);
     found := (select id from fencepost.generation where name = current_name);
     if found is not null then
         return found;

@@ -10,7 +10,7 @@ declare
 begin
     if start = 'earliest' then
         -- Nothing is late for who has nothing behind it.
-        at := row((q).gone, case when (q).gone = 0 then '3:3:' else fencepost._snapshot()::text end, null, null);
+        at := row(fencepost._removed((q).id), case when fencepost._removed((q).id) = 0 then '3:3:' else fencepost._snapshot()::text end, null, null);
         return;
     elsif start = 'latest' then
         at := row(fencepost._appended((q).id), fencepost._snapshot(), null, null);
@@ -22,7 +22,7 @@ begin
         asked := substr(start, 2)::bigint;
     elsif start ~ '^p\d{1,18}/[\d:,;]+$' then
         asked := substr(split_part(start, '/', 1), 2)::bigint;
-        if asked < (q).gone then
+        if asked < fencepost._removed((q).id) then
             perform fencepost._gone(q, asked);
         end if;
         begin
@@ -47,7 +47,7 @@ begin
         at := row(asked, fencepost._snapshot(), null, null);
         return;
     end if;
-    if asked < (q).gone then
+    if asked < fencepost._removed((q).id) then
         perform fencepost._gone(q, asked);
     end if;
     at := row(asked, fencepost._snapshot(), null, null);

@@ -65,11 +65,15 @@ $$;
 
 -- The transactions that were open in `b` and are finished in `s`.
 create or replace function fencepost._ended(b pg_snapshot, s pg_snapshot) returns xid8[]
-language sql immutable
+language plpgsql immutable
+set search_path = pg_catalog, pg_temp
 as $$
-    select coalesce(array_agg(x), '{}')
-    from pg_catalog.pg_snapshot_xip(b) x
-    where pg_catalog.pg_visible_in_snapshot(x, s)
+begin
+    if pg_snapshot_xmin(b) = pg_snapshot_xmax(b) then
+        return '{}';
+    end if;
+    return array(select x from pg_snapshot_xip(b) x where pg_visible_in_snapshot(x, s));
+end
 $$;
 
 -- The partitions of a slot.
@@ -78,6 +82,7 @@ language sql immutable
 as $$ select array(select pg_catalog.generate_series(slot, partitions - 1, slots)::smallint) $$;
 
 -- The partition of a key: the first byte of the SHA-256 of its UTF-8 bytes, modulo the number of partitions.
+-- STABLE, as convert_to is: only so it becomes part of the statement that calls it, and costs no call of its own.
 create or replace function fencepost._partition(key text, partitions integer) returns smallint
-language sql immutable
+language sql stable
 as $$ select (pg_catalog.get_byte(pg_catalog.sha256(pg_catalog.convert_to(key, 'UTF8')), 0) % partitions)::smallint $$;

@@ -41,7 +41,7 @@ begin
             select position from {q}_0 where created_at >= $1 and position > $2
             union all select position from {q}_1 where created_at >= $1 and position > $2
             union all select position from {q}_2 where created_at >= $1 and position > $2) l',
-        '{q}', 'fencepost.q' || (q).id) into first using since, (q).gone;
+        '{q}', 'fencepost.q' || (q).id) into first using since, fencepost._removed((q).id);
     return first;
 end
 $$;
@@ -62,7 +62,7 @@ begin
     execute replace('
         select (select count(*) from {q}_0 where position > $1) + (select count(*) from {q}_1 where position > $1)
             + (select count(*) from {q}_2 where position > $1)', '{q}', 'fencepost.q' || queue_id)
-        into many using (select gone from fencepost.queue q where q.id = queue_id);
+        into many using fencepost._removed(queue_id);
     return many;
 end
 $$;

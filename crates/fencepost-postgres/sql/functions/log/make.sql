@@ -1,4 +1,5 @@
--- Makes the log of a queue: three tables that take turns, a sequence of positions, and functions with static statements over them.
+-- Makes the log of a queue: three tables that take turns, sequences for the position, the turn and what counts as
+-- removed, and functions with static statements over them.
 -- {q} stands for the log's name, `q` and the queue's id; nothing else is put into the text.
 -- Locks: none but on what it creates.
 create or replace function fencepost._make_log(queue_id integer, partitions integer, topic text) returns void
@@ -13,9 +14,10 @@ declare
 begin
     execute replace('
         create sequence {q}_position minvalue 0 start 0;
-        create sequence {q}_turn minvalue 0 start 0', '{q}', log);
-    -- Both start as used, so that last_value is the last one given.
-    perform nextval(log || '_position'), nextval(log || '_turn');
+        create sequence {q}_turn minvalue 0 start 0;
+        create sequence {q}_removed minvalue 0 start 0', '{q}', log);
+    -- They start as used, so that last_value is the last one given.
+    perform nextval(log || '_position'), nextval(log || '_turn'), nextval(log || '_removed');
     for segment in 0..2 loop
         execute replace(replace(replace('
             create table {q}_{n} (
@@ -36,6 +38,7 @@ begin
     end loop;
     execute fencepost._write_function(log, partitions, topic);
     execute fencepost._send_function(log, queue_id, partitions, topic);
+    execute fencepost._send_many_function(log, queue_id);
     execute fencepost._late_function(log);
     loop
         execute fencepost._fresh_function(log, branches, '{0}');
@@ -47,6 +50,7 @@ begin
     end loop;
     execute fencepost._pick_fresh_function(log, partitions);
     execute fencepost._look_function(log);
+    execute fencepost._receive_function(log, queue_id);
     -- What is made after the installation has to be closed to PUBLIC here.
     for named in select p.oid::regprocedure::text from pg_proc p
         where p.pronamespace = 'fencepost'::regnamespace and p.proname ~ ('^q' || queue_id || '_')
@@ -72,6 +76,6 @@ begin
     end loop;
     execute replace('
         drop table {q}_0, {q}_1, {q}_2;
-        drop sequence {q}_position, {q}_turn', '{q}', 'fencepost.q' || queue_id);
+        drop sequence {q}_position, {q}_turn, {q}_removed', '{q}', 'fencepost.q' || queue_id);
 end
 $$;

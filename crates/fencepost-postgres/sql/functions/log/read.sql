@@ -90,22 +90,10 @@ set search_path = pg_catalog, pg_temp
 as $body$
 declare
     many integer := cardinality(parts);
-    is_last boolean := last_value <= h from {q}_position;
 begin
-    if is_last then
+    if pg_sequence_last_value('{q}_position') <= h then
         -- Nobody has taken a position since.
         return '{}';
-    end if;
-    if segment is null then
-        if not exists (select from {q}_1) then
-            if not exists (select from {q}_2) then
-                segment := 0;
-            elsif not exists (select from {q}_0) then
-                segment := 2;
-            end if;
-        elsif not exists (select from {q}_0) and not exists (select from {q}_2) then
-            segment := 1;
-        end if;
     end if;
     $text$ || string_agg(format($branch$if many <= %1$s then
         return case segment
@@ -131,12 +119,22 @@ language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $body$
 declare
-    late fencepost.logged[] := {q}_late(parts, c, s, most);
+    -- The one segment that has rows; NULL when more than one has.
+    segment integer := case
+        when not exists (select from {q}_1) then
+            case when not exists (select from {q}_2) then 0 when not exists (select from {q}_0) then 2 end
+        when not exists (select from {q}_0) and not exists (select from {q}_2) then 1
+    end;
+    late fencepost.logged[] := '{}';
 begin
+    -- Where nothing has ended since the cursor's snapshot nothing can be late.
+    if (c).h > 0 and ((c).s is not null or (c).b::text <> s::text) then
+        late := {q}_late(parts, c, s, most, segment);
+    end if;
     if late = '{}' then
-        return {q}_fresh(parts, (c).h, upto, s, most);
+        return {q}_fresh(parts, (c).h, upto, s, most, segment);
     elsif cardinality(late) < most then
-        return late || {q}_fresh(parts, (c).h, upto, s, most - cardinality(late));
+        return late || {q}_fresh(parts, (c).h, upto, s, most - cardinality(late), segment);
     end if;
     return late;
 end

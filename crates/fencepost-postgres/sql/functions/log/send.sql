@@ -28,7 +28,7 @@ begin
         headers := nullif(headers, '{}');
     end if;
     id := nextval('{q}_position');
-    segment := (select last_value % 3 from {q}_turn);
+    segment := pg_sequence_last_value('{q}_turn') % 3;
     if segment = 0 then
         insert into {q}_0 (position, id, partition, key, kind, payload, headers, created_at)
         values (id, id, coalesce(fencepost._partition(key, {p}), id % {p}), key, kind, payload, headers, fencepost._clock());
@@ -39,7 +39,7 @@ begin
         insert into {q}_2 (position, id, partition, key, kind, payload, headers, created_at)
         values (id, id, coalesce(fencepost._partition(key, {p}), id % {p}), key, kind, payload, headers, fencepost._clock());
     end if;
-    if pg_sequence_last_value('{a}') > extract(epoch from clock_timestamp()) * 1000000 then
+    if pg_sequence_last_value('{a}') > date_part('epoch', clock_timestamp()) * 1000000 then
         perform pg_notify('fencepost', '{h}');
     end if;
     return id;
@@ -47,4 +47,32 @@ end
 $body$
 $text$, '{q}', log), '{p}', partitions::text), '{id}', queue_id::text),
     '{h}', fencepost._topic_hash(topic)::text), '{a}', fencepost._asleep(fencepost._topic_hash(topic))::text)
+$make$;
+
+-- {q}_send_many(...): appends messages with everything they can carry, in order, all or none, and returns their ids. Arguments as
+-- fencepost._send_many has them without the queue. What is due later goes the longer way.
+-- Locks: none.
+create or replace function fencepost._send_many_function(log text, queue_id integer) returns text
+language sql immutable
+as $make$
+select replace(replace($text$
+create function {q}_send_many(
+    payloads bytea[], keys text[], kinds text[], headers text[],
+    due_in bigint[], due_at timestamptz[], expires_in bigint[], expires_at timestamptz[]
+) returns bigint[]
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $body$
+declare
+    maps jsonb[] := headers::jsonb[];
+begin
+    perform fencepost._check_message(m.payload, m.key, m.kind, m.headers) from unnest(payloads, keys, kinds, maps) m (payload, key, kind, headers)
+        where not fencepost._is_plain(m.payload, m.key, m.kind, m.headers);
+    if cardinality(due_in) + cardinality(due_at) + cardinality(expires_in) + cardinality(expires_at) = 0 then
+        return {q}_write(null, payloads, keys, kinds, maps, array_fill(fencepost._clock(), array[cardinality(payloads)]), null);
+    end if;
+    return fencepost._send({id}, payloads, keys, kinds, maps, fencepost._spans(due_in), due_at, fencepost._spans(expires_in), expires_at);
+end
+$body$
+$text$, '{q}', log), '{id}', queue_id::text)
 $make$;

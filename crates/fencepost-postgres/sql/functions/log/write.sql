@@ -13,7 +13,7 @@ set search_path = pg_catalog, pg_temp
 as $body$
 declare
     positions bigint[] := array(select nextval('{q}_position') from generate_series(1, cardinality(payloads)));
-    segment bigint := (select last_value % 3 from {q}_turn);
+    segment bigint := pg_sequence_last_value('{q}_turn') % 3;
 begin
     if segment = 0 then
         insert into {q}_0 (position, id, partition, key, kind, payload, headers, created_at, expires_at)
@@ -34,7 +34,7 @@ begin
         from unnest(positions, ids, payloads, keys, kinds, headers, created, expires)
             m (position, id, payload, key, kind, headers, created_at, expires_at);
     end if;
-    if pg_sequence_last_value('{a}') > extract(epoch from clock_timestamp()) * 1000000 then
+    if pg_sequence_last_value('{a}') > date_part('epoch', clock_timestamp()) * 1000000 then
         perform pg_notify('fencepost', '{h}');
     end if;
     return positions;

@@ -53,73 +53,142 @@ end
 $$;
 
 -- Moves the end of what counts as removed over what every consumer has acked past and whose time is over, from the beginning of the log, so
--- that what is left has no holes. While nobody consumes, over what is too old or too much. At most 1,000 messages a step.
+-- that what is left has no holes. While nobody consumes, over what is too old or too much.
 create or replace function fencepost._advance(q fencepost.queue) returns boolean
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    first fencepost.logged[];
-    l fencepost.logged;
-    states fencepost.state_0[];
-    counts integer[];
-    moment timestamptz := fencepost._clock();
-    cut bigint := 0;
-    kept_from bigint;
-    done boolean;
+    cut bigint;
 begin
-    execute 'select fencepost.q' || q.id || '_fresh($1, $2, 9223372036854775807, pg_current_snapshot(), 1000)'
-        into first using fencepost._share(0, 1, q.partitions), q.gone;
-    if first = '{}' then
-        return false;
-    end if;
-    counts := array(select c.slots::integer from fencepost.consumer c where c.queue_id = q.id order by c.id);
-    if counts = '{}' then
-        kept_from := fencepost._kept_from(q);
-        -- One that was held back goes with the next ordinary one: its own age counts from long before it came.
-        foreach l in array first loop
-            if l.position <= kept_from or (l.id = l.position and l.created_at + q.retain_unread <= moment) then
-                cut := l.position;
-            elsif l.id = l.position then
-                exit;
-            end if;
-        end loop;
+    if exists (select from fencepost.consumer c where c.queue_id = q.id) then
+        cut := fencepost._last_before(q, fencepost._first_unconsumed(q));
+        if cut is not null and q.retain_for > interval '0' then
+            cut := fencepost._last_aged(q, cut, q.retain_for, false);
+        end if;
     else
-        states := array(
-            select fencepost._state(c.id, n.slot) from fencepost.consumer c cross join lateral generate_series(0, c.slots - 1) n (slot)
-            where c.queue_id = q.id order by c.id, n.slot);
-        foreach l in array first loop
-            select bool_and(fencepost._in(x.cursor, l.position, l.xid)) into done
-                from unnest(states) x join fencepost.consumer c on c.id = x.consumer_id
-                where x.slot = l.partition % c.slots;
-            exit when done is not true or l.created_at + q.retain_for > moment;
-            cut := l.position;
-        end loop;
+        cut := greatest(fencepost._last_surplus(q), fencepost._last_aged(q, null, q.retain_unread, true));
     end if;
-    if cut = 0 then
+    if cut is null then
         return false;
     end if;
-    update fencepost.queue x set gone = cut where x.id = q.id and x.gone < cut;
-    return found;
+    -- Of two who do it at once the lower one may be the last; the next time puts that right.
+    perform setval('fencepost.q' || q.id || '_removed', cut);
+    return true;
 end
 $$;
 
--- The highest position beyond the latest `retain_unread_bytes` of payloads.
-create or replace function fencepost._kept_from(q fencepost.queue) returns bigint
-language plpgsql
+-- The first position that some consumer has not acked past; NULL when there is none. Found by the ends of indexes, not by reading the log.
+create or replace function fencepost._first_unconsumed(q fencepost.queue) returns bigint
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+as $$
+declare
+    s record;
+    acked fencepost.cursor;
+    first bigint;
+    own bigint;
+begin
+    for s in
+        select x.consumer_id, x.slot, c.slots from fencepost.consumer c join fencepost.slot x on x.consumer_id = c.id where c.queue_id = q.id
+    loop
+        acked := (fencepost._state(s.consumer_id, s.slot)).cursor;
+        execute replace('
+            select least(
+                (select min(position) from unnest({q}_late($1, row($2, ($3).b, null, null), pg_current_snapshot(), null)) l
+                    where not fencepost._in($3, l.position, l.xid)),
+                (select min(least(
+                        (select min(position) from {q}_0 where partition = p and position > $2),
+                        (select min(position) from {q}_1 where partition = p and position > $2),
+                        (select min(position) from {q}_2 where partition = p and position > $2)))
+                    from unnest($1) p))',
+            '{q}', 'fencepost.q' || q.id) into own using fencepost._share(s.slot, s.slots, q.partitions), (acked).h, acked;
+        first := least(first, own);
+    end loop;
+    return first;
+end
+$$;
+
+-- The last position that is stored before another one, or at all; NULL when none is that does not count as removed.
+create or replace function fencepost._last_before(q fencepost.queue, upto bigint) returns bigint
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+as $$
+declare
+    last bigint;
+begin
+    execute replace('
+        select max(greatest(
+                (select max(position) from {q}_0 where partition = p and position > $2 and position < $3),
+                (select max(position) from {q}_1 where partition = p and position > $2 and position < $3),
+                (select max(position) from {q}_2 where partition = p and position > $2 and position < $3)))
+        from unnest($1) p',
+        '{q}', 'fencepost.q' || q.id) into last
+        using fencepost._share(0, 1, q.partitions), fencepost._removed(q.id), coalesce(upto, 9223372036854775807);
+    return last;
+end
+$$;
+
+-- The last position, not above `upto`, up to which every message was sent `age` ago; NULL when the first one is younger. With `held` a
+-- message that was held back goes with the next ordinary one: its own age counts from long before it came. At most 1,000 a call.
+create or replace function fencepost._last_aged(q fencepost.queue, upto bigint, age interval, held boolean) returns bigint
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+as $$
+declare
+    since timestamptz := fencepost._clock() - age;
+    last bigint;
+    l fencepost.logged;
+begin
+    for l.position, l.id, l.created_at in execute replace('
+        select m.* from unnest($1) p cross join lateral (
+            select position, id, created_at from {q}_0 where partition = p and position > $2 and position <= $3
+            union all select position, id, created_at from {q}_1 where partition = p and position > $2 and position <= $3
+            union all select position, id, created_at from {q}_2 where partition = p and position > $2 and position <= $3
+            order by position limit 1000) m
+        order by position limit 1000',
+        '{q}', 'fencepost.q' || q.id) using fencepost._share(0, 1, q.partitions), fencepost._removed(q.id), coalesce(upto, 9223372036854775807)
+    loop
+        if l.created_at <= since and not (held and l.id <> l.position) then
+            last := l.position;
+        elsif not (held and l.id <> l.position) then
+            exit;
+        end if;
+    end loop;
+    return last;
+end
+$$;
+
+-- The last position beyond the latest `retain_unread_bytes` of payloads; NULL when all fit. Payloads are added up only when the tables,
+-- which may hold them compressed, are at least an eighth as large.
+create or replace function fencepost._last_surplus(q fencepost.queue) returns bigint
+language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    kept_from bigint;
+    log text := 'fencepost.q' || q.id;
+    last bigint;
 begin
+    if pg_table_size(log || '_0') + pg_table_size(log || '_1') + pg_table_size(log || '_2') < q.retain_unread_bytes / 8 then
+        return null;
+    end if;
     execute replace('
         select max(position) from (
             select position, sum(octet_length(payload)) over (order by position desc) as bytes from (
                 select position, payload from {q}_0 where position > $1
                 union all select position, payload from {q}_1 where position > $1
                 union all select position, payload from {q}_2 where position > $1) l) s
-        where bytes > $2', '{q}', 'fencepost.q' || q.id) into kept_from using q.gone, q.retain_unread_bytes;
-    return coalesce(kept_from, 0);
+        where bytes > $2', '{q}', log) into last using fencepost._removed(q.id), q.retain_unread_bytes;
+    return last;
 end
 $$;
 
@@ -171,8 +240,8 @@ begin
         end if;
     end loop;
     if queue is null then
-        steps := steps + (fencepost._forget_leases() > 0)::integer + fencepost._turn_states()::integer;
+        steps := steps + (fencepost._forget_leases() > 0)::integer;
     end if;
-    return steps;
+    return steps + fencepost._turn_states()::integer;
 end
 $$;

@@ -83,7 +83,7 @@ begin
         return false;
     end if;
     execute 'select ' || log || '_fresh($1, $2, 9223372036854775807, $4, 1, $3) <> ''{}'''
-        into pinned using fencepost._share(0, 1, q.partitions), (select x.gone from fencepost.queue x where x.id = q.id), segment, every;
+        into pinned using fencepost._share(0, 1, q.partitions), fencepost._removed(q.id), segment, every;
     if pinned then
         return false;
     end if;

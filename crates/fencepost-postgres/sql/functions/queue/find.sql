@@ -16,6 +16,26 @@ begin
 end
 $$;
 
+-- The highest position that counts as removed; the rows go later, by whole segments. A sequence, not a column: workers move it all the
+-- time, and replaced versions of the queue's row would be in the way of everybody who looks the queue up while some snapshot is held.
+create or replace function fencepost._removed(queue_id integer) returns bigint
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    removed bigint;
+begin
+    execute 'select last_value from fencepost.q' || queue_id || '_removed' into removed;
+    return removed;
+end
+$$;
+
+-- For drivers: the number of a queue, which the names of its own functions begin with. It never stands for another queue.
+create or replace function fencepost._queue_number(queue text) returns integer
+language sql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$ select (fencepost._queue(queue)).id $$;
+
 -- The highest position that was taken in a queue so far, by whoever, committed or not.
 create or replace function fencepost._appended(queue_id integer) returns bigint
 language plpgsql volatile

@@ -10,7 +10,8 @@ declare
     q fencepost.queue := fencepost._queue(queue);
     maps jsonb[] := headers::jsonb[];
 begin
-    perform fencepost._check_message(m.payload, m.key, m.kind, m.headers) from unnest(payloads, keys, kinds, maps) m (payload, key, kind, headers);
+    perform fencepost._check_message(m.payload, m.key, m.kind, m.headers) from unnest(payloads, keys, kinds, maps) m (payload, key, kind, headers)
+        where not fencepost._is_plain(m.payload, m.key, m.kind, m.headers);
     return fencepost._send(q.id, payloads, keys, kinds, maps, fencepost._spans(due_in), due_at, fencepost._spans(expires_in), expires_at);
 end
 $$;

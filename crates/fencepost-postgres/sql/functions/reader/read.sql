@@ -16,14 +16,16 @@ declare
     given integer := 0;
     asked integer;
     told integer;
+    before bigint;
     removed bigint;
 begin
     perform fencepost._within('max', most, 1, 10000);
+    before := fencepost._removed(q.id);
     if at is null then
         begun := fencepost._start(q, start);
         at := begun.at;
         least_id := begun.after_id;
-    elsif (at).h < q.gone then
+    elsif (at).h < before then
         perform fencepost._gone(q, (at).h);
     end if;
     loop
@@ -32,13 +34,13 @@ begin
         execute 'select fencepost.q' || q.id || '_look($1, $2, $3, $4, $5)' into rows
             using parts, at, 9223372036854775807, s, asked;
         -- RACE: what was removed before the look is not in it; an empty segment is empty at every snapshot.
-        removed := (select x.gone from fencepost.queue x where x.id = q.id);
-        if removed > q.gone and removed > (at).h then
+        removed := fencepost._removed(q.id);
+        if removed > before and removed > (at).h then
             exit when given > 0;
             if begun is null or start <> 'earliest' then
                 perform fencepost._gone(q, (at).h);
             end if;
-            q := fencepost._queue(queue);
+            before := removed;
             at := (fencepost._start(q, start)).at;
             continue;
         end if;
@@ -49,7 +51,7 @@ begin
         end if;
         return query select r.position, r.id, r.key, r.kind, r.payload, r.headers, r.created_at, null::fencepost.cursor
             from unnest(rows) r
-            where r.position > q.gone and r.id > coalesce(least_id, 0) and (r.expires_at is null or r.expires_at > moment);
+            where r.position > before and r.id > coalesce(least_id, 0) and (r.expires_at is null or r.expires_at > moment);
         get diagnostics told = row_count;
         given := given + told;
         at := fencepost._next(at, rows, s, asked);

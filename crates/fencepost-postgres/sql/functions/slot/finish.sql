@@ -125,7 +125,7 @@ begin
             union all
             select from {q}_2 l where l.partition = any($1) and l.position >= $2 and l.position > $4 and l.id = $2 and fencepost._in($3, l.position, l.xid))',
         '{q}', 'fencepost.q' || (target).queue_id) into behind using parts, message, st.cursor,
-            (select q.gone from fencepost.queue q where q.id = (target).queue_id);
+            fencepost._removed((target).queue_id);
     return behind;
 end
 $$;

@@ -1,136 +1,18 @@
--- The heart: hands out the open batch again, or opens a new one, or finds nothing. With `finished` it acks that batch first, in one
--- version with what follows.
--- Locks: nothing while it finds nothing, so polls write nothing and take no transaction id; else the slot's row FOR NO KEY UPDATE.
--- INVARIANT: what was looked up before the lock counts only if the version read under the lock is the one it was looked up for.
+-- What a receive or an ack with a receive on any queue does, by the queue's own function, see log/receive.sql.
 create or replace function fencepost._receive(queue text, consumer text, slot integer, epoch bigint, most integer, finished bigint default null)
 returns setof fencepost.handed
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    operation text := case when finished is null then 'receive' else 'ack_receive' end;
-    target fencepost.target;
-    s fencepost.slot;
-    st fencepost.state_0;
-    newest fencepost.state_0;
-    locked boolean := finished is not null;
-    -- Whether `st` has changed and is to be stored.
-    changed boolean := false;
-    acked integer;
-    -- What a look found, under which snapshot and from where; only while nothing was set aside.
-    plain boolean;
-    rows fencepost.logged[];
-    seen pg_snapshot;
-    work fencepost.cursor;
-    moment timestamptz;
+    queue_id integer := (select q.id from fencepost.queue q where q.name = queue);
 begin
-    perform fencepost._read_committed(operation);
-    perform fencepost._within('max', most, 1, 10000);
-    perform fencepost._presented(epoch);
-    target := fencepost._consumer(queue, consumer);
-    perform fencepost._slot_of(target, slot);
-    if locked then
-        s := fencepost._own(operation, target, slot, epoch);
-    else
-        select * into s from fencepost.slot x where x.consumer_id = target.id and x.slot = _receive.slot;
-        if s.slot is null then
-            s := fencepost._missing(target, slot);
-        end if;
-        if not fencepost._is_own(s, epoch) then
-            perform fencepost._fenced(operation, target, s, epoch);
-        end if;
+    if queue_id is null then
+        perform fencepost._read_committed(case when finished is null then 'receive' else 'ack_receive' end);
+        perform fencepost._within('max', most, 1, 10000), fencepost._presented(epoch), fencepost._queue(queue);
     end if;
-    st := fencepost._state(target.id, slot);
-    if locked then
-        perform fencepost._bound(st.expires_at);
-        if st.batch_id = finished then
-            acked := st.size;
-            st := fencepost._finish(target, s, st);
-            changed := true;
-        elsif st.last_acked = finished then
-            acked := 0;
-        else
-            perform fencepost._other_batch(operation, target, slot, finished, st.batch_id);
-        end if;
-    end if;
-    loop
-        moment := fencepost._clock();
-        plain := false;
-        if st.batch_id is not null and st.size > 0 then
-            exit when fencepost._extended(s, st.expires_at) = st.expires_at;
-            if locked then
-                st.expires_at := fencepost._extended(s, st.expires_at);
-                changed := true;
-                exit;
-            end if;
-        elsif st.batch_id is not null then
-            -- Every message of the open batch has a disposition.
-            if locked then
-                st := fencepost._finish(target, s, st);
-                changed := true;
-                continue;
-            end if;
-        else
-            exit when target.paused;
-            plain := (st.isolated).h is null and not exists (select from fencepost.aside a where a.consumer_id = target.id);
-            if plain then
-                work := st.cursor;
-                loop
-                    seen := coalesce((work).s, fencepost._snapshot());
-                    rows := fencepost._look(target, slot, work, 9223372036854775807, seen, most);
-                    exit when rows <> '{}' or (work).s is null;
-                    -- A pass that finds nothing more is over; what came since is looked for under a new snapshot.
-                    work := row((work).h, (work).s, null, null);
-                end loop;
-                exit when rows = '{}';
-                plain := not exists (select from unnest(rows) r where r.expires_at <= moment or r.id <= target.after_id);
-            elsif not locked and (st.isolated).h is null then
-                exit when not fencepost._has_work(target, st, moment);
-            end if;
-            if locked and not plain then
-                newest := st;
-                st := fencepost._pick(target, st, most);
-                exit when st *= newest;
-                changed := true;
-                continue when st.batch_id is null;
-                st.expires_at := fencepost._extended(s, st.expires_at);
-                exit;
-            end if;
-        end if;
-        if not locked then
-            -- Something has to be written.
-            s := fencepost._own(operation, target, slot, epoch);
-            locked := true;
-            newest := fencepost._state(target.id, slot);
-            perform fencepost._bound(newest.expires_at);
-            if newest.version <> st.version or not plain then
-                st := newest;
-                continue;
-            end if;
-        end if;
-        st.cursor := work;
-        st := fencepost._opened(st, fencepost._next(work, rows, seen, most), cardinality(rows), true);
-        st.expires_at := fencepost._extended(s, st.expires_at);
-        changed := true;
-        exit;
-    end loop;
-    if changed then
-        perform fencepost._append(st);
-    end if;
-    if plain and st.batch_id is not null then
-        return query
-        select acked, st.batch_id, st.deliveries, st.crashes, m.position, m.id, m.key, m.kind, m.payload, m.headers,
-            1, st.deliveries, m.created_at
-        from unnest(rows) m;
-    elsif st.batch_id is not null then
-        return query
-        select acked, st.batch_id, st.deliveries, st.crashes, m.position, m.id, m.key, m.kind, m.payload, m.headers,
-            m.failures + 1, m.deliveries + st.deliveries, m.created_at
-        from fencepost._undecided(target, st) m;
-    elsif finished is not null then
-        return query select acked, null::bigint, null::integer, null::integer, null::bigint, null::bigint, null::text, null::text,
-            null::bytea, null::jsonb, null::integer, null::integer, null::timestamptz;
-    end if;
+    return query execute 'select * from fencepost.q' || queue_id || '_receive($1, $2, $3, $4, $5, $6)'
+        using queue, consumer, slot, epoch, most, finished;
 end
 $$;
 
@@ -160,7 +42,7 @@ declare
 begin
     perform fencepost._refuse('conflict',
         format('cannot %s batch `%s` on slot %s of consumer `%s`: the open batch is `%s`', operation, presented, slot, named, coalesce(open::text, 'none')),
-        jsonb_build_object('batch_id', presented, 'open_batch_id', coalesce(open::text, 'none'), 'consumer', named, 'slot', slot),
+        jsonb_build_object('batch_id', presented, 'open_batch_id', coalesce(to_jsonb(open), '"none"'), 'consumer', named, 'slot', slot),
         'finish the batch that the last receive returned');
 end
 $$;

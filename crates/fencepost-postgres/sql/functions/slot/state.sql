@@ -9,7 +9,7 @@ set enable_bitmapscan = off
 set jit = off
 as $$
 declare
-    turn bigint := (select last_value from fencepost.state_turn);
+    turn bigint := pg_sequence_last_value('fencepost.state_turn');
     newest fencepost.state_0;
 begin
     -- RACE: without the slot's lock it may be carried over between the first look and the second, so there is a third one.
@@ -35,7 +35,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     st.version := st.version + 1;
-    if (select last_value % 2 from fencepost.state_turn) = 0 then
+    if pg_sequence_last_value('fencepost.state_turn') % 2 = 0 then
         insert into fencepost.state_0 select st.*;
     else
         insert into fencepost.state_1 select st.*;
@@ -98,12 +98,12 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     named text := (target).queue || '/' || (target).name;
-    current text := case when (s).worker is not null then (s).epoch::text else 'none' end;
+    current text := case when (s).worker is not null then (s).epoch::text else '"none"' end;
 begin
     perform fencepost._refuse('fenced',
         format('cannot %s on slot %s of consumer `%s`: epoch `%s` is not its owner''s, the current one is `%s`',
-            operation, (s).slot, named, presented, current),
-        jsonb_build_object('presented_epoch', presented, 'current_epoch', current, 'consumer', named, 'slot', (s).slot, 'holder', (s).worker),
+            operation, (s).slot, named, presented, trim('"' from current)),
+        jsonb_build_object('presented_epoch', presented, 'current_epoch', current::jsonb, 'consumer', named, 'slot', (s).slot, 'holder', (s).worker),
         'the slot was granted to somebody else or given back; drop what this owner was doing and claim again');
 end
 $$;
@@ -128,8 +128,12 @@ as $$
 declare
     s fencepost.slot;
 begin
-    perform fencepost._presented(epoch);
-    perform fencepost._slot_of(target, slot);
+    if epoch is null or epoch not between 1 and 9007199254740991 then
+        perform fencepost._presented(epoch);
+    end if;
+    if slot is null or slot < 0 or slot >= (target).slots then
+        perform fencepost._slot_of(target, slot);
+    end if;
     select * into s from fencepost.slot x where x.consumer_id = (target).id and x.slot = _own.slot for no key update;
     if s.slot is null then
         s := fencepost._missing(target, slot);
@@ -149,8 +153,12 @@ as $$ select fencepost._bound_transaction(expires) $$;
 
 -- When a grant expires after a call that renews past half of its TTL.
 create or replace function fencepost._extended(s fencepost.slot, expires timestamptz) returns timestamptz
-language sql volatile
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
 as $$
-    select case when expires - moment < (s).ttl / 2 then moment + (s).ttl else expires end
-    from (select fencepost._clock() as moment) clock
+declare
+    moment timestamptz := fencepost._clock();
+begin
+    return case when expires - moment < s.ttl / 2 then moment + s.ttl else expires end;
+end
 $$;

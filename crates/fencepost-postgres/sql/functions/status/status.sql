@@ -132,7 +132,7 @@ begin
             select position, created_at from {q}_0 where position > $1
             union all select position, created_at from {q}_1 where position > $1
             union all select position, created_at from {q}_2 where position > $1) l order by position limit 1',
-        '{q}', 'fencepost.q' || q.id) into at using q.gone;
+        '{q}', 'fencepost.q' || q.id) into at using fencepost._removed(q.id);
     return at;
 end
 $$;

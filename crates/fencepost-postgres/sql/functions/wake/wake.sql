@@ -23,7 +23,7 @@ as $$
 declare
     hash bigint := fencepost._topic_hash(topic);
 begin
-    if pg_sequence_last_value(fencepost._asleep(hash)) > extract(epoch from clock_timestamp()) * 1000000 then
+    if pg_sequence_last_value(fencepost._asleep(hash)) > date_part('epoch', clock_timestamp()) * 1000000 then
         perform pg_notify('fencepost', hash::text);
     end if;
 end
