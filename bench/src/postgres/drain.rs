@@ -121,7 +121,7 @@ async fn pgque(options: &Options, bed: &Bed, side: Side, drain: Drain, count: u6
     let tick = if side == Side::PgqueLarge { (drain.max * drain.consumers) as u64 } else { FILL };
     for begin in (0..count).step_by(FILL as usize) {
         admin.execute(&send, &[&(begin as i64), &((begin + FILL - 1) as i64)]).await?;
-        if (begin + FILL) % tick.max(FILL) == 0 || begin + FILL >= count {
+        if (begin + FILL).is_multiple_of(tick.max(FILL)) || begin + FILL >= count {
             admin.batch_execute("select pgque.force_next_tick('bench'); select pgque.ticker('bench')").await?;
         }
     }
