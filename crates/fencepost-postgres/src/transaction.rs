@@ -18,7 +18,7 @@ use crate::store::{column, one};
 /// Calls within a transaction of the caller's own connection to the database of the store.
 ///
 /// A call that fails dooms the transaction, as every failed statement does on PostgreSQL: it can only be rolled back. The driver's own
-/// [`Transaction::commit`] reports success even then, as the server rolls back without an error; [`commit`] does not.
+/// [`Transaction::commit`] reports success even then, as the server rolls back without an error; [`commit_whole`](TransactionCalls::commit_whole) does not.
 #[async_trait]
 pub trait TransactionCalls {
     /// Makes this transaction valid only under a lease: nobody else is granted the lease before it ends, and it is refused when
