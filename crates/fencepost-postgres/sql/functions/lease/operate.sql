@@ -45,6 +45,8 @@ declare
     found_id bigint;
     state fencepost._lease_state;
     next_epoch bigint;
+    -- First, since a new one makes epochs jump over those that were lost with the old one.
+    generation_now integer := fencepost._generation();
     pids integer[];
 begin
     perform fencepost._read_committed('release a lease by force');
@@ -69,7 +71,7 @@ begin
 
     select * into state from fencepost._lease_state l where l.id = found_id;
     next_epoch := fencepost._epoch(state.epoch);
-    perform fencepost._lease_store(found_id, state, next_epoch, fencepost._generation());
+    perform fencepost._lease_store(found_id, state, next_epoch, generation_now);
     insert into fencepost.lease_forced (lease_id, at, epoch, from_holder, reason)
         values (found_id, fencepost._clock(), next_epoch, state.holder, lease_force_release.reason);
     delete from fencepost.lease_forced f

@@ -9,7 +9,7 @@ set check_function_bodies = off
 as $$
 declare
     log text := 'fencepost.q' || queue_id;
-    branches integer := 1;
+    segments text;
     named text;
 begin
     execute replace('
@@ -40,15 +40,13 @@ begin
     execute fencepost._send_function(log, queue_id, partitions, topic);
     execute fencepost._send_many_function(log, queue_id);
     execute fencepost._late_function(log);
-    loop
-        execute fencepost._fresh_function(log, branches, '{0}');
-        execute fencepost._fresh_function(log, branches, '{1}');
-        execute fencepost._fresh_function(log, branches, '{2}');
-        execute fencepost._fresh_function(log, branches, '{0,1,2}');
-        exit when branches >= partitions;
-        branches := branches * 2;
+    foreach segments in array array['{0}', '{1}', '{2}', '{0,1,2}'] loop
+        for power in 0..2 loop
+            execute fencepost._ordered_function(log, 1 << power, segments::integer[]);
+        end loop;
+        execute fencepost._window_function(log, segments::integer[]);
     end loop;
-    execute fencepost._pick_fresh_function(log, partitions);
+    execute fencepost._fresh_function(log);
     execute fencepost._look_function(log);
     execute fencepost._receive_function(log, queue_id);
     -- What is made after the installation has to be closed to PUBLIC here.

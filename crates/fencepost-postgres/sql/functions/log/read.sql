@@ -50,13 +50,13 @@ $text$, '{q}', log)
 from generate_series(0, 2) n
 $make$;
 
--- {q}_fresh_K_S(parts, h, upto, s, most): rows above h and not above `upto`, finished in `s`, of at most K partitions, in the segments S.
+-- {q}_ordered_K_S(parts, h, upto, s, most): rows above h and not above `upto`, finished in `s`, of at most K partitions, in the segments S.
 -- One ordered branch a partition and segment, so that they are merged and nothing is read beyond `most`.
-create or replace function fencepost._fresh_function(log text, branches integer, segments integer[]) returns text
+create or replace function fencepost._ordered_function(log text, branches integer, segments integer[]) returns text
 language sql immutable
 as $make$
 select replace(replace(replace($text$
-create function {q}_fresh_{k}_{s}(parts smallint[], h bigint, upto bigint, s pg_snapshot, most bigint) returns fencepost.logged[]
+create function {q}_ordered_{k}_{s}(parts smallint[], h bigint, upto bigint, s pg_snapshot, most bigint) returns fencepost.logged[]
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -78,8 +78,36 @@ $text$, '{q}', log), '{k}', branches::text), '{s}', array_to_string(segments, ''
 from generate_series(1, branches) branch, unnest(segments) segment
 $make$;
 
--- {q}_fresh(...) picks the function with enough branches over the segments that have rows, or over one of them.
-create or replace function fencepost._pick_fresh_function(log text, partitions integer) returns text
+-- {q}_window_S(parts, h, upto, s, most): the same for any number of partitions, all of them by one scan, since to start many takes longer
+-- than to read a batch. Its rows have to be sorted, so all between h and `upto` are read.
+create or replace function fencepost._window_function(log text, segments integer[]) returns text
+language sql immutable
+as $make$
+select replace(replace($text$
+create function {q}_window_{s}(parts smallint[], h bigint, upto bigint, s pg_snapshot, most bigint) returns fencepost.logged[]
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_indexscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
+as $body$
+begin
+    return array(select row(m.*)::fencepost.logged from ($text$ || string_agg(format($branch$
+        select l.position, l.id, l.xid, l.partition, l.key, l.kind, l.payload, l.headers, l.created_at, l.expires_at from {q}_%s l
+        where l.partition = any(parts) and l.position > h and l.position <= upto and pg_visible_in_snapshot(l.xid, s)$branch$, segment), ' union all ')
+    || $text$) m order by m.position limit most);
+end
+$body$
+$text$, '{q}', log), '{s}', array_to_string(segments, ''))
+from unnest(segments) segment
+$make$;
+
+-- {q}_fresh(...): rows above h and not above `upto`, finished in `s`, of all segments or of one.
+-- Many partitions are looked through window by window, each as wide as what is missing takes at the density seen so far, so that little
+-- more is read than is returned.
+create or replace function fencepost._fresh_function(log text) returns text
 language sql immutable
 as $make$
 select replace($text$
@@ -89,24 +117,45 @@ language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $body$
 declare
-    many integer := cardinality(parts);
+    -- What is finished in `s` has taken its position before.
+    last bigint := least(upto, pg_sequence_last_value('{q}_position'));
+    many bigint := cardinality(parts);
+    rows fencepost.logged[] := '{}';
+    more fencepost.logged[];
+    low bigint := h;
+    high bigint;
+    width bigint := least(most, 10000);
 begin
-    if pg_sequence_last_value('{q}_position') <= h then
-        -- Nobody has taken a position since.
+    if last <= h then
         return '{}';
-    end if;
-    $text$ || string_agg(format($branch$if many <= %1$s then
+    $text$ || string_agg(format($branch$elsif many <= %1$s then
         return case segment
-            when 0 then {q}_fresh_%1$s_0(parts, h, upto, s, most)
-            when 1 then {q}_fresh_%1$s_1(parts, h, upto, s, most)
-            when 2 then {q}_fresh_%1$s_2(parts, h, upto, s, most)
-            else {q}_fresh_%1$s_012(parts, h, upto, s, most)
+            when 0 then {q}_ordered_%1$s_0(parts, h, last, s, most)
+            when 1 then {q}_ordered_%1$s_1(parts, h, last, s, most)
+            when 2 then {q}_ordered_%1$s_2(parts, h, last, s, most)
+            else {q}_ordered_%1$s_012(parts, h, last, s, most)
         end;
-    $branch$, k), 'els' order by k) || $text$end if;
+    $branch$, k), '' order by k) || $text$end if;
+    many := 0;
+    loop
+        high := least(low + width, last);
+        more := case segment
+            when 0 then {q}_window_0(parts, low, high, s, most - many)
+            when 1 then {q}_window_1(parts, low, high, s, most - many)
+            when 2 then {q}_window_2(parts, low, high, s, most - many)
+            else {q}_window_012(parts, low, high, s, most - many)
+        end;
+        rows := case many when 0 then more else rows || more end;
+        many := cardinality(rows);
+        exit when many >= most or high >= last;
+        width := case many when 0 then 4 * width else least(most - many, 10000) * (high - h) / many * 1.1 + 8 end;
+        low := high;
+    end loop;
+    return rows;
 end
 $body$
 $text$, '{q}', log)
-from (select 1 << i as k from generate_series(0, 8) i) powers where k = 1 or k / 2 < partitions
+from unnest(array[1, 2, 4]) k
 $make$;
 
 -- {q}_look(parts, c, upto, s, most): what a receive reads: the late rows, then the fresh ones.

@@ -145,7 +145,7 @@ declare
     id bigint;
 begin
     if q is null then
-        perform fencepost._queue(queue);
+        q := fencepost._queue_number(queue);
     end if;
     if lane is distinct from 0 then
         perform fencepost._within('lane', lane, 0, 3);

@@ -29,6 +29,8 @@ declare
     crashed boolean := st.batch_id is not null and s.worker is not null;
     suspect fencepost.kept;
     handed integer;
+    -- First, since a new one makes epochs jump over those that were lost with the old one.
+    generation_now integer := fencepost._generation();
 begin
     epoch := fencepost._epoch(s.epoch);
     expires_at := fencepost._clock() + ttl;
@@ -52,7 +54,7 @@ begin
         st.crashes := st.crashes + crashed::integer;
     end if;
     update fencepost.slot x set epoch = _grant.epoch, worker = _grant.worker, nonce = _grant.nonce, ttl = _grant.ttl,
-        generation = fencepost._generation()
+        generation = generation_now
         where x.consumer_id = s.consumer_id and x.slot = s.slot;
     st.expires_at := expires_at;
     perform fencepost._append(st);

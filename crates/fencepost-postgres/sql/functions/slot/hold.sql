@@ -134,6 +134,8 @@ declare
     target fencepost.target;
     s fencepost.slot;
     next_epoch bigint;
+    -- First, since a new one makes epochs jump over those that were lost with the old one.
+    generation_now integer := fencepost._generation();
     bound text := current_setting('lock_timeout');
     blocker integer;
 begin
@@ -158,7 +160,7 @@ begin
         return fencepost.force_release_slot(queue, consumer, slot, reason);
     end if;
     next_epoch := fencepost._epoch(s.epoch);
-    update fencepost.slot x set epoch = next_epoch, worker = null, nonce = null, generation = fencepost._generation()
+    update fencepost.slot x set epoch = next_epoch, worker = null, nonce = null, generation = generation_now
         where x.consumer_id = s.consumer_id and x.slot = s.slot;
     perform fencepost._append(fencepost._state(s.consumer_id, s.slot));
     insert into fencepost.slot_forced (consumer_id, slot, at, epoch, held_by, reason)

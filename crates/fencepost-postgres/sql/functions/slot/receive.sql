@@ -9,7 +9,8 @@ declare
 begin
     if queue_id is null then
         perform fencepost._read_committed(case when finished is null then 'receive' else 'ack_receive' end);
-        perform fencepost._within('max', most, 1, 10000), fencepost._presented(epoch), fencepost._queue(queue);
+        perform fencepost._within('max', most, 1, 10000), fencepost._presented(epoch);
+        queue_id := fencepost._queue_number(queue);
     end if;
     return query execute 'select * from fencepost.q' || queue_id || '_receive($1, $2, $3, $4, $5, $6)'
         using queue, consumer, slot, epoch, most, finished;
