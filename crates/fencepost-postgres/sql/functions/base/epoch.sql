@@ -27,9 +27,8 @@ begin
         -- INVARIANT: the value depends on the second alone, so two sessions never set two values that are close to each other.
         ahead := (least_epoch / 1000000 + 2) * 1000000;
         if pg_try_advisory_xact_lock(hashtextextended('fencepost.epoch', ahead)) then
-            if (select last_value from fencepost.epoch) < ahead then
-                perform setval('fencepost.epoch', ahead);
-            end if;
+            -- One statement, so that nobody sets it back who was held up after the comparison.
+            perform setval('fencepost.epoch', ahead) from fencepost.epoch where last_value < ahead;
         else
             perform pg_sleep(0.0005);
         end if;

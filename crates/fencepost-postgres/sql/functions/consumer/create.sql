@@ -104,10 +104,12 @@ begin
         perform fencepost._refuse('invalid_input', 'cannot start at `NULL`', jsonb_build_object('argument', 'start'),
             'allowed are `earliest`, `latest`, `id:N`, a time such as 2026-01-31T08:00:00Z, or a message''s position');
     end if;
-    select * into q from fencepost.queue x where x.name = queue for share;
-    if q.id is null then
+    loop
+        select * into q from fencepost.queue x where x.name = queue for share;
+        exit when q.id is not null;
+        -- RACE: it may have been made since.
         perform fencepost._queue(queue);
-    end if;
+    end loop;
     if slots > q.partitions then
         perform fencepost._refuse('invalid_input',
             format('cannot give `%s` slots to a queue of %s partitions: some would stay empty for ever', slots, q.partitions),

@@ -52,7 +52,11 @@ begin
     perform fencepost._read_committed('release a lease by force');
     perform fencepost._name('a lease name', name), fencepost._name('a reason', reason);
     begin
-        insert into fencepost.lease (name) values (lease_force_release.name) on conflict do nothing;
+        if not exists (select from fencepost.lease l where l.name = lease_force_release.name) then
+            -- As an acquire does, so that none waits for the row of a transaction that goes on.
+            perform pg_advisory_xact_lock(fencepost._topic_hash('lease/' || name));
+            insert into fencepost.lease (name) values (lease_force_release.name) on conflict do nothing;
+        end if;
         select l.id into found_id from fencepost.lease l where l.name = lease_force_release.name for update;
     exception when lock_not_available then
         select l.id into found_id from fencepost.lease l where l.name = lease_force_release.name;

@@ -43,7 +43,7 @@ begin
             return found_id;
         end if;
         if exists (select from fencepost.lease l where l.name = _lease_lock_now.name)
-            or not pg_try_advisory_xact_lock(hashtextextended('fencepost.lease/' || name, 0)) then
+            or not pg_try_advisory_xact_lock(fencepost._topic_hash('lease/' || name)) then
             return null;
         end if;
         insert into fencepost.lease (name) values (_lease_lock_now.name) on conflict do nothing returning id into found_id;

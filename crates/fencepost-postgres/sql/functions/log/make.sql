@@ -1,21 +1,19 @@
--- Makes the log of a queue: three tables that take turns, sequences for the position, the turn and what counts as
--- removed, and functions with static statements over them.
+-- Makes the log of a queue: three tables that take turns, sequences for the position, the turn and what counts as removed and for who
+-- sleeps, and its functions.
 -- {q} stands for the log's name, `q` and the queue's id; nothing else is put into the text.
 -- Locks: none but on what it creates.
 create or replace function fencepost._make_log(queue_id integer, partitions integer, topic text) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
-set check_function_bodies = off
 as $$
 declare
     log text := 'fencepost.q' || queue_id;
-    segments text;
-    named text;
 begin
-    execute replace('
+    execute replace(replace('
         create sequence {q}_position minvalue 0 start 0;
         create sequence {q}_turn minvalue 0 start 0;
-        create sequence {q}_removed minvalue 0 start 0', '{q}', log);
+        create sequence {q}_removed minvalue 0 start 0;
+        create sequence fencepost.asleep_q{id} minvalue 0 start 0', '{q}', log), '{id}', queue_id::text);
     -- They start as used, so that last_value is the last one given.
     perform nextval(log || '_position'), nextval(log || '_turn'), nextval(log || '_removed');
     for segment in 0..2 loop
@@ -36,6 +34,22 @@ begin
             create index {i}_{n}_by_xid on {q}_{n} (partition, xid);
             revoke all on {q}_{n} from public', '{q}', log), '{n}', segment::text), '{i}', 'q' || queue_id::text);
     end loop;
+    perform fencepost._make_functions(queue_id, partitions, topic);
+end
+$$;
+
+-- Makes the functions of a log, with static statements over it, in place of those that an older version made.
+create or replace function fencepost._make_functions(queue_id integer, partitions integer, topic text) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set check_function_bodies = off
+as $$
+declare
+    log text := 'fencepost.q' || queue_id;
+    segments text;
+    named text;
+begin
+    perform fencepost._drop_functions(queue_id);
     execute fencepost._write_function(log, partitions, topic);
     execute fencepost._send_function(log, queue_id, partitions, topic);
     execute fencepost._send_many_function(log, queue_id);
@@ -50,10 +64,31 @@ begin
     execute fencepost._look_function(log);
     execute fencepost._receive_function(log, queue_id);
     -- What is made after the installation has to be closed to PUBLIC here.
-    for named in select p.oid::regprocedure::text from pg_proc p
-        where p.pronamespace = 'fencepost'::regnamespace and p.proname ~ ('^q' || queue_id || '_')
-    loop
+    foreach named in array fencepost._functions(queue_id) loop
         execute 'revoke execute on function ' || named || ' from public';
+    end loop;
+end
+$$;
+
+-- The functions of a log.
+create or replace function fencepost._functions(queue_id integer) returns text[]
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select array(
+        select p.oid::regprocedure::text from pg_proc p
+        where p.pronamespace = 'fencepost'::regnamespace and p.proname ~ ('^q' || queue_id || '_'))
+$$;
+
+create or replace function fencepost._drop_functions(queue_id integer) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    named text;
+begin
+    foreach named in array fencepost._functions(queue_id) loop
+        execute 'drop function ' || named;
     end loop;
 end
 $$;
@@ -63,17 +98,10 @@ create or replace function fencepost._drop_log(queue_id integer) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
-declare
-    named text;
 begin
-    for named in
-        select p.oid::regprocedure::text from pg_proc p
-        where p.pronamespace = 'fencepost'::regnamespace and p.proname ~ ('^q' || queue_id || '_')
-    loop
-        execute 'drop function ' || named;
-    end loop;
-    execute replace('
+    perform fencepost._drop_functions(queue_id);
+    execute replace(replace('
         drop table {q}_0, {q}_1, {q}_2;
-        drop sequence {q}_position, {q}_turn, {q}_removed', '{q}', 'fencepost.q' || queue_id);
+        drop sequence {q}_position, {q}_turn, {q}_removed, fencepost.asleep_q{id}', '{q}', 'fencepost.q' || queue_id), '{id}', queue_id::text);
 end
 $$;

@@ -34,6 +34,7 @@ declare
     seen pg_snapshot;
     work fencepost.cursor;
     moment timestamptz;
+    until timestamptz := clock_timestamp() + interval '2 seconds';
 begin
     perform fencepost._read_committed(operation);
     if most is null or most not between 1 and 10000 then
@@ -42,7 +43,16 @@ begin
     if epoch is null or epoch not between 1 and 9007199254740991 then
         perform fencepost._presented(epoch);
     end if;
-    target := fencepost._consumer(queue, consumer);
+    select c.id, c.name, q.id, q.name, q.partitions, q.paused, c.slots, c.on_failure, c.max_attempts, c.max_crashes, c.backoff, c.after_id
+        into target
+        from fencepost.queue q join fencepost.consumer c on c.queue_id = q.id
+        where q.id = {id} and c.queue_id = {id} and c.name = consumer;
+    if target.queue is distinct from queue then
+        -- INVARIANT: what this queue's log holds never moves the cursor of another queue's consumer.
+        target := fencepost._consumer(queue, consumer);
+        perform fencepost._refuse('conflict', format('cannot %s from the queue `%s` by a function of another queue', operation, queue),
+            jsonb_build_object('queue', queue), 'call fencepost.receive, which finds the function of the queue');
+    end if;
     if slot is null or slot < 0 or slot >= target.slots then
         perform fencepost._slot_of(target, slot);
     end if;
@@ -110,7 +120,8 @@ begin
                 st := fencepost._pick(target, st, most);
                 exit when st *= newest;
                 changed := true;
-                continue when st.batch_id is null;
+                -- Over what is not handed out it goes on for a while, and the rest of it comes with the next call.
+                continue when st.batch_id is null and clock_timestamp() < until;
                 st.expires_at := fencepost._extended(s, st.expires_at);
                 exit;
             end if;

@@ -46,7 +46,7 @@ begin
 end
 $body$
 $text$, '{q}', log), '{p}', partitions::text), '{id}', queue_id::text),
-    '{h}', fencepost._topic_hash(topic)::text), '{a}', fencepost._asleep(fencepost._topic_hash(topic))::text)
+    '{h}', fencepost._topic_hash(topic)::text), '{a}', 'fencepost.asleep_' || substr(log, 11))
 $make$;
 
 -- {q}_send_many(...): appends messages with everything they can carry, in order, all or none, and returns their ids. Arguments as

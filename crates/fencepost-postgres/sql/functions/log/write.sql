@@ -41,5 +41,5 @@ begin
 end
 $body$
 $text$, '{q}', log), '{p}', partitions::text),
-    '{h}', fencepost._topic_hash(topic)::text), '{a}', fencepost._asleep(fencepost._topic_hash(topic))::text)
+    '{h}', fencepost._topic_hash(topic)::text), '{a}', 'fencepost.asleep_' || substr(log, 11))
 $make$;

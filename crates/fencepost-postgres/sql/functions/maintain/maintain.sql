@@ -1,6 +1,6 @@
 -- What is due in the background, in steps bounded in size. Any worker runs it; call it alone, in no transaction with other work.
 
--- One step for one queue; whether it did something.
+-- One step for one queue, whose row is locked, so that nobody else does the same; whether it did something.
 create or replace function fencepost._maintain(q fencepost.queue) returns boolean
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -10,17 +10,19 @@ begin
 end
 $$;
 
--- Gives delayed messages that became due their place in the log. Two that come at the same moment share the work.
+-- Gives delayed messages that became due their place in the log.
 create or replace function fencepost._append_due(q fencepost.queue) returns boolean
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+    -- A variable, since no index is looked up by a function that is volatile.
+    moment timestamptz := fencepost._clock();
     due fencepost.delayed[];
 begin
     due := array(
-        select d from fencepost.delayed d where d.queue_id = q.id and d.due_at <= fencepost._clock()
-        order by d.due_at, d.id limit 1000 for update skip locked);
+        select d from fencepost.delayed d where d.queue_id = q.id and d.due_at <= moment
+        order by d.due_at, d.id limit 1000);
     if due = '{}' then
         return false;
     end if;
@@ -40,13 +42,16 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+    moment timestamptz := fencepost._clock();
     keys integer;
     letters integer;
 begin
-    delete from fencepost.once o where o.queue_id = q.id and o.expires_at <= fencepost._clock()
-        and o.key in (select x.key from fencepost.once x where x.queue_id = q.id and x.expires_at <= fencepost._clock() limit 1000);
+    delete from fencepost.once o where o.queue_id = q.id and o.expires_at <= moment
+        and o.key in (select x.key from fencepost.once x where x.queue_id = q.id and x.expires_at <= moment limit 1000);
     get diagnostics keys = row_count;
-    delete from fencepost.dead d where d.queue_id = q.id and d.died_at + interval '90 days' <= fencepost._clock();
+    delete from fencepost.dead d where d.queue_id = q.id and (d.consumer, d.id) in (
+        select x.consumer, x.id from fencepost.dead x
+        where x.queue_id = q.id and x.died_at <= moment - interval '90 days' order by x.died_at limit 1000);
     get diagnostics letters = row_count;
     return keys + letters > 0;
 end
@@ -72,7 +77,6 @@ begin
     if cut is null then
         return false;
     end if;
-    -- Of two who do it at once the lower one may be the last; the next time puts that right.
     perform setval('fencepost.q' || q.id || '_removed', cut);
     return true;
 end
@@ -225,6 +229,11 @@ declare
     until timestamptz := clock_timestamp() + interval '1 second';
 begin
     perform fencepost._read_committed('maintain');
+    -- What counts as removed is never taken back, so it must not rest on an ack that may be rolled back.
+    if pg_current_xact_id_if_assigned() is not null then
+        perform fencepost._refuse('unsupported', 'cannot maintain in a transaction that has written something', '{}',
+            'call it in a transaction of its own');
+    end if;
     if queue is not null then
         perform fencepost._queue(queue);
     end if;
@@ -236,16 +245,16 @@ begin
             exit when clock_timestamp() > until;
         end loop;
     end loop;
-    -- At the end, since the locks of what is emptied last until the commit.
+    if queue is null then
+        steps := steps + fencepost._forget_leases();
+    end if;
+    -- At the end, and of one queue, since the locks of what is emptied last until the commit.
     for queue_id in select x.id from fencepost.queue x where maintain.queue is null or x.name = maintain.queue order by x.id loop
         q := fencepost._to_maintain(queue_id, queue is not null);
-        if q.id is not null then
-            steps := steps + fencepost._empty(q)::integer;
+        if q.id is not null and fencepost._empty(q) then
+            return steps + 1;
         end if;
     end loop;
-    if queue is null then
-        steps := steps + (fencepost._forget_leases() > 0)::integer;
-    end if;
     return steps + fencepost._turn_states()::integer;
 end
 $$;

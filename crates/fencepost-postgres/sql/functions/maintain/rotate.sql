@@ -24,11 +24,7 @@ begin
     if not is_empty then
         return false;
     end if;
-    -- RACE: of two who turn at once the second finds the row changed, and leaves it.
-    update fencepost.queue x set turned_at = fencepost._clock() where x.id = q.id and x.turned_at = q.turned_at;
-    if not found then
-        return false;
-    end if;
+    update fencepost.queue x set turned_at = fencepost._clock() where x.id = q.id;
     perform nextval(log || '_turn');
     return true;
 end
@@ -125,14 +121,13 @@ begin
         end if;
         return false;
     end if;
-    for s in
-        select x.consumer_id, x.slot from fencepost.slot x order by x.consumer_id, x.slot for no key update skip locked
+    for s in execute format('
+        select x.consumer_id, x.slot from fencepost.slot x
+        where not exists (select from fencepost.state_%s v where v.consumer_id = x.consumer_id and v.slot = x.slot)
+        order by x.consumer_id, x.slot for no key update skip locked', current)
     loop
-        execute format('select not exists (select from fencepost.state_%s v where v.consumer_id = $1 and v.slot = $2)', current)
-            into behind using s.consumer_id, s.slot;
-        if behind then
-            perform fencepost._append(fencepost._state(s.consumer_id, s.slot));
-        end if;
+        -- RACE: it may have moved on between the look and the lock; once more does no harm.
+        perform fencepost._append(fencepost._state(s.consumer_id, s.slot));
     end loop;
     begin
         execute format('lock table %s in access exclusive mode nowait', other);

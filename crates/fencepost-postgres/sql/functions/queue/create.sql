@@ -70,6 +70,7 @@ $$;
 
 -- One attempt of a drop.
 -- Locks: the queue's row, its slots in order, its log ACCESS EXCLUSIVE.
+-- INVARIANT: what the log holds is judged under its lock, when every send has ended: one that is open is not seen before.
 create or replace function fencepost._drop_queue(queue text, force boolean) returns boolean
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -83,6 +84,11 @@ begin
         return false;
     end if;
     select count(*) into consumers from fencepost.consumer where queue_id = q.id;
+    if consumers = 0 or force then
+        perform from fencepost.slot s join fencepost.consumer c on c.id = s.consumer_id
+            where c.queue_id = q.id order by s.consumer_id, s.slot for update of s;
+        execute replace('lock table {q}_0, {q}_1, {q}_2 in access exclusive mode', '{q}', 'fencepost.q' || q.id);
+    end if;
     if not force and (consumers > 0 or fencepost._holds(q.id)) then
         perform fencepost._refuse('conflict',
             format('cannot drop the queue `%s`: %s', queue, case consumers
@@ -92,8 +98,6 @@ begin
             jsonb_build_object('queue', queue, 'consumers', consumers),
             'drop its consumers and let its messages go first, or force it: both are then gone with it');
     end if;
-    perform from fencepost.slot s join fencepost.consumer c on c.id = s.consumer_id
-        where c.queue_id = q.id order by s.consumer_id, s.slot for update of s;
     perform fencepost._drop_log(q.id);
     perform fencepost._drop_consumer(c.id), fencepost._wake(fencepost._slots_topic(queue, c.name))
         from fencepost.consumer c where c.queue_id = q.id order by c.id;

@@ -51,7 +51,7 @@ begin
         end if;
         return query select r.position, r.id, r.key, r.kind, r.payload, r.headers, r.created_at, null::fencepost.cursor
             from unnest(rows) r
-            where r.position > before and r.id > coalesce(least_id, 0) and (r.expires_at is null or r.expires_at > moment);
+            where r.id > coalesce(least_id, 0) and (r.expires_at is null or r.expires_at > moment);
         get diagnostics told = row_count;
         given := given + told;
         at := fencepost._next(at, rows, s, asked);

@@ -104,9 +104,10 @@ begin
         select a.position from fencepost.aside a
         where a.consumer_id = (target).id and a.partition = any(parts) and a.place = 'due' and a.due_at <= moment
         order by a.position limit most);
-    loop
-        limit_now := most - fresh;
-        exit when limit_now = 0;
+    -- What is put aside is bounded too: the rest comes with the next call.
+    while fresh < most and cardinality(aside) < 1000 loop
+        -- Where nothing but what is to be put aside has come, more is looked at a time.
+        limit_now := case when aside = '{}' then most - fresh else greatest(most - fresh, 100) end;
         rows := fencepost._look(target, st.slot, work, 9223372036854775807, s, limit_now);
         if rows = '{}' then
             -- A pass that finds nothing more is over.
@@ -140,7 +141,8 @@ begin
         work := case when through[taken + 1] is null then st.cursor else fencepost._cut(st.cursor, work, through[taken + 1]) end;
     end if;
     for n in 1..cardinality(aside) loop
-        if (aside[n]).position <= coalesce(through[taken + 1], 0) then
+        -- Without a batch the cursor goes over what is void, and nothing has to remember it.
+        if (aside[n]).position <= coalesce(through[taken + 1], 0) and (places[n] <> 'void' or taken + cardinality(again) > 0) then
             perform fencepost._put(target, aside[n], places[n]);
         end if;
     end loop;

@@ -2,16 +2,23 @@
 -- two stand together. They are hints: who sleeps looks again by itself, see _marks.
 
 -- What a topic is called in a notification: short, and never too long for one, whatever the name.
+-- The first bytes of a SHA-256, the same in every version of the server.
 create or replace function fencepost._topic_hash(topic text) returns bigint
-language sql immutable
-set search_path = pg_catalog, pg_temp
-as $$ select hashtextextended(topic, 0) $$;
-
--- The sequence that says until when somebody sleeps on a topic, or on another one of its group.
-create or replace function fencepost._asleep(hash bigint) returns regclass
 language sql stable
-set search_path = pg_catalog, pg_temp
-as $$ select ('fencepost.asleep_' || (hash & 15))::regclass $$;
+as $$
+    select ('x' || pg_catalog.encode(pg_catalog.substr(pg_catalog.sha256(pg_catalog.convert_to(topic, 'UTF8')), 1, 8), 'hex'))::bit(64)::bigint
+$$;
+
+-- The sequence that says until when somebody sleeps on a topic: a queue's own one, so that others' sleepers cost it nothing; for leases
+-- and slots one that a group of topics share.
+create or replace function fencepost._asleep(topic text) returns regclass
+language sql stable
+as $$
+    select coalesce(
+        (select ('fencepost.asleep_q' || q.id)::regclass from fencepost.queue q
+            where topic like 'messages/%' and q.name = pg_catalog.substr(topic, 10)),
+        ('fencepost.asleep_' || (fencepost._topic_hash(topic) & 15))::regclass)
+$$;
 
 -- Wakes who sleeps on a topic, once the transaction commits. Nothing is sent unless somebody sleeps: a notification makes every other
 -- one in the cluster wait for its commit.
@@ -20,11 +27,9 @@ create or replace function fencepost._wake(topic text) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
-declare
-    hash bigint := fencepost._topic_hash(topic);
 begin
-    if pg_sequence_last_value(fencepost._asleep(hash)) > date_part('epoch', clock_timestamp()) * 1000000 then
-        perform pg_notify('fencepost', hash::text);
+    if pg_sequence_last_value(fencepost._asleep(topic)) > date_part('epoch', clock_timestamp()) * 1000000 then
+        perform pg_notify('fencepost', fencepost._topic_hash(topic)::text);
     end if;
 end
 $$;
@@ -39,7 +44,7 @@ declare
     now_micros bigint := extract(epoch from clock_timestamp()) * 1000000;
     asleep regclass;
 begin
-    for asleep in select distinct fencepost._asleep(fencepost._topic_hash(t)) from unnest(topics) t loop
+    for asleep in select distinct fencepost._asleep(t) from unnest(topics) t loop
         -- Two who do it at once set what differs by nothing that matters.
         if coalesce(pg_sequence_last_value(asleep), 0) < now_micros + 8000000 then
             perform setval(asleep, now_micros + 15000000);
