@@ -17,11 +17,14 @@ pub(crate) fn acked(rows: &[Row]) -> Result<u32> {
 pub(crate) fn batch(rows: &[Row]) -> Result<Option<Batch>> {
     let Some(row) = rows.first() else { return Ok(None) };
     let Some(id) = column::<Option<i64>>(row, 1)? else { return Ok(None) };
+    let mut messages = rows.iter().map(message).collect::<Result<Vec<_>>>()?;
+    // Here, as the server would have to write them down once more to sort them.
+    messages.sort_unstable_by_key(|message| message.position);
     Ok(Some(Batch {
         id: BatchId::new(id).map_err(damaged_log)?,
         deliveries: column::<i32>(row, 2)?.unsigned_abs(),
         crashes: column::<i32>(row, 3)?.unsigned_abs(),
-        messages: rows.iter().map(message).collect::<Result<_>>()?,
+        messages,
     }))
 }
 

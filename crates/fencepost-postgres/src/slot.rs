@@ -25,10 +25,10 @@ const CLAIM: &str = "select slot, epoch, expires_at, origin, lost_by, (open).bat
     coalesce(((open).next).pos, ((open).next).h), (open).size, (open).deliveries, (open).crashes, (open).plain, (open).alone
     from fencepost._claim($1, $2, $3, $4 * interval '1 microsecond', $5, $6)";
 const RECEIVE: &str = "select acked, batch_id, batch_deliveries, crashes, position, id, key, kind, payload, headers::text, attempt, deliveries,
-    created_at from {q}_receive($1, $2, $3, $4, $5) order by position";
+    created_at from {q}_receive($1, $2, $3, $4, $5)";
 const ACK_RECEIVE: &str =
     "select acked, batch_id, batch_deliveries, crashes, position, id, key, kind, payload, headers::text, attempt,
-    deliveries, created_at from {q}_receive($1, $2, $3, $4, $5, $6) order by position";
+    deliveries, created_at from {q}_receive($1, $2, $3, $4, $5, $6)";
 pub(crate) const ACK: &str = "select fencepost.ack($1, $2, $3, $4, $5)";
 const ACK_THROUGH: &str = "select fencepost.ack_through($1, $2, $3, $4, $5, $6)";
 const NACK: &str = "select what, due_at, withdrawn

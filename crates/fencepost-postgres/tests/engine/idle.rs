@@ -121,7 +121,8 @@ async fn a41_a_delivery_reads_the_same_with_any_number_of_slots() {
         costs.push((slots, rows as f64 / given as f64, buffers as f64 / given as f64));
     }
     for (slots, rows, buffers) in &costs {
-        assert!(*rows < 1.2, "{slots} slots read {rows} rows a message: {costs:?}");
+        // Once to count and once into the answer.
+        assert!(*rows < 2.5 && *rows < costs[0].1 * 1.25, "{slots} slots read {rows} rows a message: {costs:?}");
         assert!(*buffers < costs[0].2 * 1.5 + 0.5, "{slots} slots touch {buffers} buffers a message: {costs:?}");
     }
 }

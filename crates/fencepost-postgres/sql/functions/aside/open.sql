@@ -2,7 +2,6 @@
 -- and was not set aside, and what came again with the batch.
 create or replace function fencepost._undecided(target fencepost.target, st fencepost.state_0) returns setof fencepost.kept
 language plpgsql volatile
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     if st.plain then
@@ -29,7 +28,6 @@ $$;
 -- The messages of an open batch that have a disposition, in position order.
 create or replace function fencepost._decided(target fencepost.target, st fencepost.state_0) returns setof fencepost.kept
 language plpgsql volatile
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     return query
@@ -53,7 +51,6 @@ create or replace function fencepost._decide(
     target fencepost.target, kept fencepost.kept, place text, due_at timestamptz, cause text, reason text
 ) returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     insert into fencepost.aside as a (consumer_id, position, id, partition, key, kind, payload, headers, created_at, place, due_at, cause, reason)

@@ -11,7 +11,6 @@ $$;
 -- ack; `through` limits it to the positions up to one; `handed` is how often the batch was handed out.
 create or replace function fencepost._settle(target fencepost.target, st fencepost.state_0, through bigint, handed integer) returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     a fencepost.aside;
@@ -57,7 +56,6 @@ $$;
 -- Lets the parked messages of a key come again when the first of them waits for nothing any more, at most 1,000 at once.
 create or replace function fencepost._unpark(target fencepost.target, row_key text) returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     head bigint := (

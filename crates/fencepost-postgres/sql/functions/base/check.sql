@@ -3,7 +3,6 @@
 -- A name that people choose: 1 to 255 bytes, not blank, without control characters. `what` is the argument as messages name it.
 create or replace function fencepost._name(what text, value text) returns text
 language plpgsql immutable
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     why text := case
@@ -27,7 +26,6 @@ $$;
 -- A whole number within a range.
 create or replace function fencepost._within(what text, value bigint, lowest bigint, highest bigint) returns bigint
 language plpgsql immutable
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     if value is null or value < lowest or value > highest then
@@ -43,7 +41,6 @@ $$;
 -- A length of time within a range, in whole microseconds.
 create or replace function fencepost._time(what text, value interval, lowest interval, highest interval) returns interval
 language plpgsql immutable
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     if value is null or value < lowest or value > highest then
@@ -82,7 +79,6 @@ as $$ select fencepost._within('epoch', value, 1, 9007199254740991) $$;
 -- Refuses callers whose statements all see one old snapshot: a transition has to read the newest state after it took its lock.
 create or replace function fencepost._read_committed(operation text) returns void
 language plpgsql stable
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     if current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') then

@@ -10,7 +10,6 @@ as $$ select (pg_catalog.date_part('epoch', fencepost._clock()) * 1000000)::pg_c
 -- Grants have to be durable before they are answered, whatever the caller's setting.
 create or replace function fencepost._epoch(floor bigint) returns bigint
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     least_epoch bigint;
@@ -39,7 +38,6 @@ $$;
 -- Makes the transaction durable before it is answered, whatever the caller's setting.
 create or replace function fencepost._durable() returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     if current_setting('synchronous_commit') = 'off' then

@@ -4,7 +4,6 @@
 -- Locks: none; the first caller under a new generation writes one row, and others who come at that moment wait for its commit.
 create or replace function fencepost._generation() returns integer
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     current_name text;

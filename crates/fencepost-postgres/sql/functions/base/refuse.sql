@@ -2,7 +2,6 @@
 create or replace function fencepost._refuse(code text, message text, facts jsonb default '{}', hint text default null)
 returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     state text := case code

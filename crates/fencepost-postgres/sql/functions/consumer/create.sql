@@ -2,7 +2,6 @@
 -- `latest` is the highest position taken by whoever, with the current snapshot: what commits later is delivered.
 create or replace function fencepost._start(q fencepost.queue, start text, out at fencepost.cursor, out after_id bigint)
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     asked bigint;
@@ -57,7 +56,6 @@ $$;
 -- Raises `position_gone` with the first position there is.
 create or replace function fencepost._gone(q fencepost.queue, asked bigint) returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     first text := coalesce('p' || fencepost._first(q), 'none');
@@ -77,6 +75,11 @@ create or replace function fencepost.create_consumer(
 ) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     q fencepost.queue;
@@ -157,6 +160,11 @@ $$;
 create or replace function fencepost.drop_consumer(queue text, consumer text, force boolean default false) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     q fencepost.queue;
@@ -199,7 +207,6 @@ $$;
 -- Removes a consumer with everything of it but its dead letters.
 create or replace function fencepost._drop_consumer(consumer_id integer) returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     delete from fencepost.consumer c where c.id = _drop_consumer.consumer_id;

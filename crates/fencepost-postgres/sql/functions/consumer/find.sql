@@ -1,7 +1,6 @@
 -- A consumer with what calls need of its queue, or the error `not_found`.
 create or replace function fencepost._consumer(queue text, consumer text) returns fencepost.target
 language plpgsql stable
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     target fencepost.target;
@@ -24,7 +23,6 @@ $$;
 -- Refuses a slot that the consumer does not have.
 create or replace function fencepost._slot_of(target fencepost.target, slot integer) returns smallint
 language plpgsql immutable
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform fencepost._within('a slot', slot, 0, 255);

@@ -4,6 +4,11 @@
 create or replace function fencepost.dead_replay(queue text, consumer text, message_ids bigint[] default null) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     target fencepost.target;
@@ -52,6 +57,11 @@ $$;
 create or replace function fencepost.dead_purge(queue text, consumer text, message_ids bigint[] default null) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     q fencepost.queue := fencepost._queue(queue);
@@ -69,6 +79,11 @@ $$;
 create or replace function fencepost._dead_letters(queue text, consumer text, after bigint, most bigint) returns setof fencepost.dead
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     q fencepost.queue := fencepost._queue(queue);

@@ -45,6 +45,9 @@ language sql stable security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
     select l.name, l.epoch, l.holder, l.nonce, (extract(epoch from l.ttl) * 1000000)::bigint, l.since, l.expires_at
     from fencepost._lease_state l
@@ -59,6 +62,9 @@ language sql stable security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
     select f.at, f.epoch, f.from_holder, f.reason
     from fencepost.lease_forced f join fencepost.lease l on l.id = f.lease_id
@@ -70,7 +76,4 @@ $$;
 -- That a free lease was acquired is nothing to wait for, so a held one has no mark.
 create or replace function fencepost._lease_mark(of text) returns table (mark bigint, quiet boolean)
 language sql stable
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
 as $$ select case when l.holder is null then l.epoch end, l.holder is not null from fencepost._lease_state l where l.name = of $$;

@@ -2,7 +2,6 @@
 create or replace function fencepost._lease_answer(state fencepost._lease_state, nonce text, generation integer)
 returns fencepost.lease_acquired
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     at timestamptz := fencepost._clock();
@@ -38,6 +37,8 @@ set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
 set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     generation_now integer;

@@ -2,7 +2,6 @@
 -- nobody's way for longer. At least 1 s, and never later than what the caller or an earlier guard has set.
 create or replace function fencepost._bound_transaction(expires_at timestamptz) returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     remaining interval := greatest(interval '1 second', expires_at - fencepost._clock());
@@ -29,6 +28,8 @@ set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
 set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 set lock_timeout = '5s'
 as $$
 declare

@@ -4,7 +4,6 @@
 -- backend once it was released; then whoever has rows of leases locked since before is named, which may be one too many.
 create or replace function fencepost._lease_lockers(lease_id bigint) returns integer[]
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     holder xid := (select l.xmax from fencepost.lease l where l.id = _lease_lockers.lease_id);
@@ -39,6 +38,8 @@ set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
 set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 set lock_timeout = '900ms'
 as $$
 declare
@@ -91,7 +92,6 @@ $$;
 -- Locks: the rows of those leases FOR UPDATE; locked ones are left for the next time.
 create or replace function fencepost._forget_leases() returns bigint
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     -- An epoch is not below the instant of its grant.

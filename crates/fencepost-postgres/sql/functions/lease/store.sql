@@ -5,10 +5,6 @@ create or replace function fencepost._lease_store(lease_id bigint, state fencepo
     holder text default null, nonce text default null, ttl interval default null, since timestamptz default null)
 returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
-set jit = off
 as $$
 #variable_conflict use_variable
 begin
@@ -30,9 +26,6 @@ $$;
 -- INVARIANT: it never waits. A row that is being inserted can be neither seen nor skipped, so who inserts takes a lock by name first.
 create or replace function fencepost._lease_lock_now(name text) returns bigint
 language plpgsql
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
 as $$
 declare
     found_id bigint;

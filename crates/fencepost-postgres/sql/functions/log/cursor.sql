@@ -46,7 +46,6 @@ $$;
 -- unfinished also where the snapshot would call it finished.
 create or replace function fencepost._snapshot() returns pg_snapshot
 language plpgsql volatile
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     now_seen pg_snapshot := pg_current_snapshot();
@@ -66,7 +65,6 @@ $$;
 -- The transactions that were open in `b` and are finished in `s`.
 create or replace function fencepost._ended(b pg_snapshot, s pg_snapshot) returns xid8[]
 language plpgsql immutable
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     if pg_snapshot_xmin(b) = pg_snapshot_xmax(b) then
@@ -75,6 +73,11 @@ begin
     return array(select x from pg_snapshot_xip(b) x where pg_visible_in_snapshot(x, s));
 end
 $$;
+
+-- Whether rows may be late: where nothing has ended since the cursor's snapshot none can be.
+create or replace function fencepost._may_be_late(c fencepost.cursor, s pg_snapshot) returns boolean
+language sql immutable
+as $$ select (c).h > 0 and ((c).s is not null or (c).b::text <> s::text) $$;
 
 -- The partitions of a slot.
 create or replace function fencepost._share(slot integer, slots integer, partitions integer) returns smallint[]

@@ -15,7 +15,6 @@ $$;
 -- The cursor after `rows`, which a look from `c` under `s` with the limit `most` returned.
 create or replace function fencepost._next(c fencepost.cursor, rows fencepost.logged[], s pg_snapshot, most bigint) returns fencepost.cursor
 language plpgsql immutable
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     last bigint := (rows[cardinality(rows)]).position;
@@ -31,7 +30,6 @@ $$;
 -- The first position of a queue that was sent at this instant or later, if there is one.
 create or replace function fencepost._first_since(q fencepost.queue, since timestamptz) returns bigint
 language plpgsql volatile
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     first bigint;
@@ -54,7 +52,6 @@ as $$ select fencepost._first_since(q, '-infinity') $$;
 -- How many messages a queue stores.
 create or replace function fencepost._stored(queue_id integer) returns bigint
 language plpgsql volatile
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     many bigint;

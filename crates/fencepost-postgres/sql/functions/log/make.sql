@@ -4,7 +4,6 @@
 -- Locks: none but on what it creates.
 create or replace function fencepost._make_log(queue_id integer, partitions integer, topic text) returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     log text := 'fencepost.q' || queue_id;
@@ -41,12 +40,10 @@ $$;
 -- Makes the functions of a log, with static statements over it, in place of those that an older version made.
 create or replace function fencepost._make_functions(queue_id integer, partitions integer, topic text) returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 set check_function_bodies = off
 as $$
 declare
     log text := 'fencepost.q' || queue_id;
-    segments text;
     named text;
 begin
     perform fencepost._drop_functions(queue_id);
@@ -54,14 +51,10 @@ begin
     execute fencepost._send_function(log, queue_id, partitions, topic);
     execute fencepost._send_many_function(log, queue_id);
     execute fencepost._late_function(log);
-    foreach segments in array array['{0}', '{1}', '{2}', '{0,1,2}'] loop
-        for power in 0..2 loop
-            execute fencepost._ordered_function(log, 1 << power, segments::integer[]);
-        end loop;
-        execute fencepost._window_function(log, segments::integer[]);
-    end loop;
+    execute fencepost._segment_function(log);
     execute fencepost._fresh_function(log);
     execute fencepost._look_function(log);
+    execute fencepost._peek_function(log);
     execute fencepost._receive_function(log, queue_id);
     -- What is made after the installation has to be closed to PUBLIC here.
     foreach named in array fencepost._functions(queue_id) loop
@@ -73,7 +66,6 @@ $$;
 -- The functions of a log.
 create or replace function fencepost._functions(queue_id integer) returns text[]
 language sql stable
-set search_path = pg_catalog, pg_temp
 as $$
     select array(
         select p.oid::regprocedure::text from pg_proc p
@@ -82,7 +74,6 @@ $$;
 
 create or replace function fencepost._drop_functions(queue_id integer) returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     named text;
@@ -96,7 +87,6 @@ $$;
 -- Drops the log of a queue.
 create or replace function fencepost._drop_log(queue_id integer) returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform fencepost._drop_functions(queue_id);

@@ -9,7 +9,6 @@ create function {q}_write(
     ids bigint[], payloads bytea[], keys text[], kinds text[], headers jsonb[], created timestamptz[], expires timestamptz[]
 ) returns bigint[]
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $body$
 declare
     positions bigint[] := array(select nextval('{q}_position') from generate_series(1, cardinality(payloads)));

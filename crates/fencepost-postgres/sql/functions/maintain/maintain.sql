@@ -3,7 +3,6 @@
 -- One step for one queue, whose row is locked, so that nobody else does the same; whether it did something.
 create or replace function fencepost._maintain(q fencepost.queue) returns boolean
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     return fencepost._append_due(q) or fencepost._advance(q) or fencepost._forget(q) or fencepost._turn(q);
@@ -13,7 +12,6 @@ $$;
 -- Gives delayed messages that became due their place in the log.
 create or replace function fencepost._append_due(q fencepost.queue) returns boolean
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     -- A variable, since no index is looked up by a function that is volatile.
@@ -39,7 +37,6 @@ $$;
 -- Forgets idempotency keys and dead letters after their time.
 create or replace function fencepost._forget(q fencepost.queue) returns boolean
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     moment timestamptz := fencepost._clock();
@@ -61,7 +58,6 @@ $$;
 -- that what is left has no holes. While nobody consumes, over what is too old or too much.
 create or replace function fencepost._advance(q fencepost.queue) returns boolean
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     cut bigint;
@@ -85,10 +81,6 @@ $$;
 -- The first position that some consumer has not acked past; NULL when there is none. Found by the ends of indexes, not by reading the log.
 create or replace function fencepost._first_unconsumed(q fencepost.queue) returns bigint
 language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
-set jit = off
 as $$
 declare
     s record;
@@ -119,10 +111,6 @@ $$;
 -- The last position that is stored before another one, or at all; NULL when none is that does not count as removed.
 create or replace function fencepost._last_before(q fencepost.queue, upto bigint) returns bigint
 language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
-set jit = off
 as $$
 declare
     last bigint;
@@ -143,10 +131,6 @@ $$;
 -- message that was held back goes with the next ordinary one: its own age counts from long before it came. At most 1,000 a call.
 create or replace function fencepost._last_aged(q fencepost.queue, upto bigint, age interval, held boolean) returns bigint
 language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
-set jit = off
 as $$
 declare
     since timestamptz := fencepost._clock() - age;
@@ -176,7 +160,6 @@ $$;
 -- which may hold them compressed, are at least an eighth as large.
 create or replace function fencepost._last_surplus(q fencepost.queue) returns bigint
 language plpgsql volatile
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     log text := 'fencepost.q' || q.id;
@@ -201,7 +184,6 @@ $$;
 -- INVARIANT: between what is judged to be behind all consumers and its removal no consumer begins.
 create or replace function fencepost._to_maintain(queue_id integer, waits boolean) returns fencepost.queue
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     q fencepost.queue;
@@ -220,6 +202,11 @@ $$;
 create or replace function fencepost.maintain(queue text default null) returns bigint
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     steps bigint := 0;

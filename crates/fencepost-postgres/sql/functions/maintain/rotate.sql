@@ -9,7 +9,6 @@ as $$ select size >= 67108864 or (size >= 1048576 and since + interval '60 secon
 -- write into the old one; readers look at all of them.
 create or replace function fencepost._turn(q fencepost.queue) returns boolean
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     log text := 'fencepost.q' || q.id;
@@ -35,7 +34,6 @@ $$;
 -- INVARIANT: judged again under the lock, when no transaction has undecided rows in the segment.
 create or replace function fencepost._empty(q fencepost.queue) returns boolean
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     log text := 'fencepost.q' || q.id;
@@ -63,7 +61,6 @@ $$;
 -- Whether a segment has rows, and all of them are removed by rule and behind the acked cursor of every slot of every consumer.
 create or replace function fencepost._is_behind_all(q fencepost.queue, segment integer) returns boolean
 language plpgsql volatile
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     log text := 'fencepost.q' || q.id;
@@ -104,14 +101,13 @@ $$;
 -- Locks: the rows of the slots that it carries over, if they are free; the table that it empties, if nobody has it locked.
 create or replace function fencepost._turn_states() returns boolean
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     current bigint := (select last_value % 2 from fencepost.state_turn);
     other text := 'fencepost.state_' || 1 - current;
     other_has_rows boolean;
     behind boolean;
-    s record;
+    s fencepost.slot;
 begin
     execute format('select exists (select from %s)', other) into other_has_rows;
     if not other_has_rows then
@@ -122,7 +118,7 @@ begin
         return false;
     end if;
     for s in execute format('
-        select x.consumer_id, x.slot from fencepost.slot x
+        select x.* from fencepost.slot x
         where not exists (select from fencepost.state_%s v where v.consumer_id = x.consumer_id and v.slot = x.slot)
         order by x.consumer_id, x.slot for no key update skip locked', current)
     loop

@@ -7,6 +7,11 @@ create or replace function fencepost._heartbeat(
 )
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     target fencepost.target;
@@ -42,6 +47,11 @@ $$;
 create or replace function fencepost._leave(queue text, consumer text, member text) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     gone integer;
@@ -61,6 +71,11 @@ create or replace function fencepost._members(queue text, consumer text, out wor
 returns setof record
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     target fencepost.target := fencepost._consumer(queue, consumer);

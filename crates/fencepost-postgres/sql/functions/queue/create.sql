@@ -3,6 +3,11 @@
 create or replace function fencepost.create_queue(queue text, partitions integer default 16) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     made integer;
@@ -43,6 +48,11 @@ $$;
 create or replace function fencepost.drop_queue(queue text, force boolean default false) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     dropped boolean;
@@ -73,7 +83,6 @@ $$;
 -- INVARIANT: what the log holds is judged under its lock, when every send has ended: one that is open is not seen before.
 create or replace function fencepost._drop_queue(queue text, force boolean) returns boolean
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     q fencepost.queue;
@@ -109,7 +118,6 @@ $$;
 -- Whether a queue holds anything: messages that count as there, delayed ones, dead letters.
 create or replace function fencepost._holds(queue_id integer) returns boolean
 language plpgsql stable
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     return exists (select from fencepost.delayed d where d.queue_id = _holds.queue_id)
@@ -122,6 +130,11 @@ $$;
 create or replace function fencepost._set_paused(queue text, paused boolean) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     q fencepost.queue := fencepost._queue(queue);
@@ -139,15 +152,33 @@ $$;
 
 -- Stops handing out what is new. The queue still takes messages, and open batches can be finished.
 create or replace function fencepost.pause_queue(queue text) returns boolean
-language sql security definer
+language plpgsql security definer
 set search_path = pg_catalog, pg_temp
-as $$ select fencepost._set_paused(queue, true) $$;
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+    return fencepost._set_paused(queue, true);
+end
+$$;
 
 -- Hands out what is new again.
 create or replace function fencepost.resume_queue(queue text) returns boolean
-language sql security definer
+language plpgsql security definer
 set search_path = pg_catalog, pg_temp
-as $$ select fencepost._set_paused(queue, false) $$;
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+    return fencepost._set_paused(queue, false);
+end
+$$;
 
 -- Sets how long a queue keeps its messages: consumed ones, unread ones while nobody consumes, and how many bytes of these.
 create or replace function fencepost.set_retention(
@@ -156,6 +187,11 @@ create or replace function fencepost.set_retention(
 ) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     q fencepost.queue := fencepost._queue(queue);

@@ -1,7 +1,6 @@
 -- The row of a queue, or the error `not_found`.
 create or replace function fencepost._queue(name text) returns fencepost.queue
 language plpgsql stable
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     q fencepost.queue;
@@ -20,7 +19,6 @@ $$;
 -- time, and replaced versions of the queue's row would be in the way of everybody who looks the queue up while some snapshot is held.
 create or replace function fencepost._removed(queue_id integer) returns bigint
 language plpgsql volatile
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     removed bigint;
@@ -34,12 +32,16 @@ $$;
 create or replace function fencepost._queue_number(queue text) returns integer
 language sql stable security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$ select (fencepost._queue(queue)).id $$;
 
 -- The highest position that was taken in a queue so far, by whoever, committed or not.
 create or replace function fencepost._appended(queue_id integer) returns bigint
 language plpgsql volatile
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     appended bigint;

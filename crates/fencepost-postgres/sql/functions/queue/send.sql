@@ -1,7 +1,6 @@
 -- Refuses what cannot be a message: payloads over 1 MiB, headers that are no small map of texts.
 create or replace function fencepost._check_message(payload bytea, key text, kind text, headers jsonb) returns void
 language plpgsql immutable
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     size bigint;
@@ -51,7 +50,6 @@ create or replace function fencepost._send(
     due_in interval[], due_at timestamptz[], expires_in interval[], expires_at timestamptz[]
 ) returns bigint[]
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     moment timestamptz := fencepost._clock();
@@ -99,7 +97,6 @@ create or replace function fencepost._hold(
     queue_id integer, payload bytea, key text, kind text, headers jsonb, created timestamptz, ends timestamptz, due timestamptz
 ) returns bigint
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     parts integer := (select partitions from fencepost.queue where id = _hold.queue_id);
@@ -117,7 +114,6 @@ create or replace function fencepost._send_one(
     queue_id integer, payload bytea, key text, kind text, headers jsonb, delay interval, expires_in interval
 ) returns bigint
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform fencepost._check_message(payload, key, kind, headers);
@@ -139,6 +135,11 @@ create or replace function fencepost.send(
 ) returns bigint
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     q integer := (select x.id from fencepost.queue x where x.name = queue);
@@ -161,24 +162,47 @@ create or replace function fencepost.send(
     queue text, payload text, key text default null, kind text default 'default', headers jsonb default '{}',
     delay interval default null, lane integer default 0, expires_in interval default null
 ) returns bigint
-language sql security definer
+language plpgsql security definer
 set search_path = pg_catalog, pg_temp
-as $$ select fencepost.send(queue, convert_to(payload, 'UTF8'), key, kind, headers, delay, lane, expires_in) $$;
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+    return fencepost.send(queue, convert_to(payload, 'UTF8'), key, kind, headers, delay, lane, expires_in);
+end
+$$;
 
 -- The same with JSON, stored as its text.
 create or replace function fencepost.send(
     queue text, payload jsonb, key text default null, kind text default 'default', headers jsonb default '{}',
     delay interval default null, lane integer default 0, expires_in interval default null
 ) returns bigint
-language sql security definer
+language plpgsql security definer
 set search_path = pg_catalog, pg_temp
-as $$ select fencepost.send(queue, convert_to(payload::text, 'UTF8'), key, kind, headers, delay, lane, expires_in) $$;
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+    return fencepost.send(queue, convert_to(payload::text, 'UTF8'), key, kind, headers, delay, lane, expires_in);
+end
+$$;
 
 -- Appends texts in order, all or none, and returns their ids in input order.
 create or replace function fencepost.send_batch(queue text, payloads text[], keys text[] default null, kind text default 'default')
 returns bigint[]
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     q fencepost.queue := fencepost._queue(queue);

@@ -5,6 +5,11 @@ create or replace function fencepost._send_many(
 ) returns bigint[]
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     q fencepost.queue := fencepost._queue(queue);
@@ -23,6 +28,11 @@ create or replace function fencepost._send_one_once(
 )
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     q fencepost.queue := fencepost._queue(queue);

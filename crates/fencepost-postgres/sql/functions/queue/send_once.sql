@@ -22,7 +22,6 @@ create or replace function fencepost._send_once(
     out id bigint, out deduplicated boolean
 )
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     own_digest bytea := fencepost._digest(key, kind, payload, headers);
@@ -75,6 +74,11 @@ create or replace function fencepost.send_once(
 )
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     q fencepost.queue := fencepost._queue(queue);

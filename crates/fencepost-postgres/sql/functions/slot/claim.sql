@@ -2,7 +2,6 @@
 -- or timeline the old owner's time counts from when that was first seen.
 create or replace function fencepost._is_claimable(s fencepost.slot, expires timestamptz) returns boolean
 language plpgsql volatile
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     if s.worker is null then
@@ -23,7 +22,6 @@ create or replace function fencepost._grant(
     out epoch bigint, out expires_at timestamptz, out origin text, out lost_by bigint
 )
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     crashed boolean := st.batch_id is not null and s.worker is not null;
@@ -64,7 +62,6 @@ $$;
 -- The state with its open batch closed: the cursor is past exactly it.
 create or replace function fencepost._closed(st fencepost.state_0) returns fencepost.state_0
 language plpgsql immutable
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     st.cursor := st.next;
@@ -83,7 +80,6 @@ $$;
 -- The state with its open batch cut to its first message without a disposition; what follows in it comes one by one.
 create or replace function fencepost._isolated(target fencepost.target, st fencepost.state_0, suspect fencepost.kept) returns fencepost.state_0
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     handed integer := st.deliveries;
@@ -111,7 +107,6 @@ create or replace function fencepost._try_claim(
     out epoch bigint, out expires_at timestamptz, out origin text, out lost_by bigint
 )
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     s fencepost.slot;
@@ -135,7 +130,6 @@ $$;
 -- Checks what a claim is given.
 create or replace function fencepost._claimant(worker text, ttl interval, nonce text) returns interval
 language plpgsql volatile
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform fencepost._read_committed('claim');
@@ -156,6 +150,11 @@ create or replace function fencepost._claim(
 returns setof record
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     target fencepost.target;
@@ -190,9 +189,18 @@ create or replace function fencepost.claim(
     out slot integer, out epoch bigint, out expires_at timestamptz
 )
 returns setof record
-language sql security definer
+language plpgsql security definer
 set search_path = pg_catalog, pg_temp
-as $$ select c.slot, c.epoch, c.expires_at from fencepost._claim(queue, consumer, worker, ttl, nonce) c $$;
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+    return query select c.slot, c.epoch, c.expires_at from fencepost._claim(queue, consumer, worker, ttl, nonce) c;
+end
+$$;
 
 -- Claims the given slot. No row while it is live, also for a worker of the same name.
 create or replace function fencepost.claim_slot(
@@ -200,6 +208,15 @@ create or replace function fencepost.claim_slot(
     out epoch bigint, out expires_at timestamptz
 )
 returns setof record
-language sql security definer
+language plpgsql security definer
 set search_path = pg_catalog, pg_temp
-as $$ select c.slot, c.epoch, c.expires_at from fencepost._claim(queue, consumer, worker, ttl, nonce, slot) c $$;
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+    return query select c.slot, c.epoch, c.expires_at from fencepost._claim(queue, consumer, worker, ttl, nonce, slot) c;
+end
+$$;

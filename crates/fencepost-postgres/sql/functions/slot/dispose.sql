@@ -7,6 +7,11 @@ create or replace function fencepost._dispose(
 )
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     target fencepost.target;
@@ -85,7 +90,6 @@ $$;
 -- Refuses what cannot be the text of a failure.
 create or replace function fencepost._failure_text(value text) returns void
 language plpgsql immutable
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     if octet_length(value) > 8192 then
@@ -104,11 +108,18 @@ create or replace function fencepost.nack(
     queue text, consumer text, slot integer, epoch bigint, batch_id bigint, message_id bigint, retry_after interval default null,
     reason text default null, out outcome text, out withdrawn bigint[]
 )
-language sql security definer
+language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
-    select d.what, d.withdrawn
-    from fencepost._dispose('nack', queue, consumer, slot, epoch, batch_id, message_id, retry_after, reason) d
+begin
+    select d.what, d.withdrawn into outcome, withdrawn
+        from fencepost._dispose('nack', queue, consumer, slot, epoch, batch_id, message_id, retry_after, reason) d;
+end
 $$;
 
 -- Puts a message of the open batch off; it spends no attempt. Returns the withdrawn messages.
@@ -117,6 +128,11 @@ create or replace function fencepost.snooze(
 ) returns bigint[]
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
 begin
     perform fencepost._time('delay', retry_after, interval '0', interval '365 days');
@@ -131,6 +147,11 @@ create or replace function fencepost.dead_letter(
 ) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
 begin
     if reason is null then

@@ -1,7 +1,6 @@
 -- The state after an ack of its open batch: what was decided takes effect, and the grant is renewed when past half its TTL.
 create or replace function fencepost._finish(target fencepost.target, s fencepost.slot, st fencepost.state_0) returns fencepost.state_0
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     handed integer := st.deliveries;
@@ -22,6 +21,11 @@ $$;
 create or replace function fencepost.ack(queue text, consumer text, slot integer, epoch bigint, batch_id bigint) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     target fencepost.target;
@@ -53,6 +57,11 @@ create or replace function fencepost.ack_through(
 ) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     target fencepost.target;
@@ -105,7 +114,6 @@ $$;
 -- Whether a message is of the slot and behind its cursor: acked, or set aside by an earlier ack, of this batch perhaps.
 create or replace function fencepost._is_behind(target fencepost.target, st fencepost.state_0, message bigint) returns boolean
 language plpgsql volatile
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     parts smallint[] := fencepost._share(st.slot, (target).slots, (target).partitions);
@@ -133,7 +141,6 @@ $$;
 -- The error `not_found` of a message that is not of the open batch.
 create or replace function fencepost._foreign(operation text, target fencepost.target, slot integer, batch bigint, message bigint) returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     named text := (target).queue || '/' || (target).name;

@@ -5,6 +5,11 @@
 create or replace function fencepost.slot_guard(queue text, consumer text, slot integer, epoch bigint) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     target fencepost.target;
@@ -33,6 +38,11 @@ create or replace function fencepost.renew_slots(queue text, consumer text, slot
 returns setof record
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     target fencepost.target;
@@ -67,6 +77,11 @@ $$;
 create or replace function fencepost.renew_slot(queue text, consumer text, slot integer, epoch bigint) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
 begin
     perform fencepost._slot_of(fencepost._consumer(queue, consumer), slot);
@@ -79,6 +94,11 @@ $$;
 create or replace function fencepost._give_back(operation text, queue text, consumer text, slot integer, epoch bigint) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     target fencepost.target;
@@ -113,15 +133,33 @@ $$;
 
 -- Gives a slot back between batches. False: not held by this epoch; `open_batch` when a batch is open.
 create or replace function fencepost.release_slot(queue text, consumer text, slot integer, epoch bigint) returns boolean
-language sql security definer
+language plpgsql security definer
 set search_path = pg_catalog, pg_temp
-as $$ select fencepost._give_back('release_slot', queue, consumer, slot, epoch) $$;
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+    return fencepost._give_back('release_slot', queue, consumer, slot, epoch);
+end
+$$;
 
 -- Gives a slot back with its open batch, which the next claimant inherits without waiting. The epoch is void at once.
 create or replace function fencepost.abandon_slot(queue text, consumer text, slot integer, epoch bigint) returns boolean
-language sql security definer
+language plpgsql security definer
 set search_path = pg_catalog, pg_temp
-as $$ select fencepost._give_back('abandon_slot', queue, consumer, slot, epoch) $$;
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+    return fencepost._give_back('abandon_slot', queue, consumer, slot, epoch);
+end
+$$;
 
 -- Takes a slot from whoever owns it, for an operator. The epoch rises; an open batch stays for the next claimant, without counting as a
 -- crash. Kept in the slot's history with the reason, the last 100 of a consumer.
@@ -129,6 +167,11 @@ as $$ select fencepost._give_back('abandon_slot', queue, consumer, slot, epoch) 
 create or replace function fencepost.force_release_slot(queue text, consumer text, slot integer, reason text) returns bigint
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     target fencepost.target;
@@ -176,7 +219,6 @@ $$;
 -- locked to find out. While several transactions share the lock the row names none of them.
 create or replace function fencepost._blocked_by(consumer_id integer, slot integer) returns integer
 language sql volatile
-set search_path = pg_catalog, pg_temp
 as $$
     select l.pid from fencepost.slot x join pg_locks l on l.locktype = 'transactionid' and l.transactionid = x.xmax and l.granted
     where x.consumer_id = _blocked_by.consumer_id and x.slot = _blocked_by.slot and x.xmax <> '0' and l.pid <> pg_backend_pid()

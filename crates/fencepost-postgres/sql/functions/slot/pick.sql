@@ -2,7 +2,6 @@
 -- locked. Returns the state with a batch, or with the cursor moved over what is not to be handed out, or as it was.
 create or replace function fencepost._pick(target fencepost.target, st fencepost.state_0, most integer) returns fencepost.state_0
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     if (st.isolated).h is not null then
@@ -15,7 +14,6 @@ $$;
 -- The state with a new open batch.
 create or replace function fencepost._opened(st fencepost.state_0, next fencepost.cursor, size bigint, plain boolean) returns fencepost.state_0
 language plpgsql immutable
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     st.batch_id := st.last_acked + 1;
@@ -41,7 +39,6 @@ $$;
 -- The next message of what a suspected batch was: first those that had come again, then those of the log.
 create or replace function fencepost._pick_alone(target fencepost.target, st fencepost.state_0) returns fencepost.state_0
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     a fencepost.aside;
@@ -81,7 +78,6 @@ $$;
 -- put aside on the way.
 create or replace function fencepost._pick_batch(target fencepost.target, st fencepost.state_0, most integer) returns fencepost.state_0
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     moment timestamptz := fencepost._clock();

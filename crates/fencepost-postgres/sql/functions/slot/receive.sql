@@ -3,6 +3,11 @@ create or replace function fencepost._receive(queue text, consumer text, slot in
 returns setof fencepost.handed
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     queue_id integer := (select q.id from fencepost.queue q where q.name = queue);
@@ -20,7 +25,6 @@ $$;
 -- Whether a slot where something was set aside has something to hand out or to pass over.
 create or replace function fencepost._has_work(target fencepost.target, st fencepost.state_0, moment timestamptz) returns boolean
 language plpgsql volatile
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     return exists (
@@ -36,7 +40,6 @@ $$;
 -- The error `conflict` of a call on another batch than the open one.
 create or replace function fencepost._other_batch(operation text, target fencepost.target, slot integer, presented bigint, open bigint) returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     named text := (target).queue || '/' || (target).name;
@@ -51,20 +54,34 @@ $$;
 -- The messages of the open batch again, or those of a new batch; no rows when nothing is there.
 create or replace function fencepost.receive(queue text, consumer text, slot integer, epoch bigint, max integer default 100)
 returns setof fencepost.message
-language sql security definer
+language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
-    select m.batch_id, m.id, 'p' || m.position, m.key, m.kind, m.payload, coalesce(m.headers, '{}'), m.attempt, m.deliveries, m.created_at
-    from fencepost._receive(queue, consumer, slot, epoch, max) m order by m.position
+begin
+    return query select m.batch_id, m.id, 'p' || m.position, m.key, m.kind, m.payload, coalesce(m.headers, '{}'), m.attempt, m.deliveries, m.created_at
+        from fencepost._receive(queue, consumer, slot, epoch, max) m order by m.position;
+end
 $$;
 
 -- Acks the open batch and receives the next one, in one call and one commit.
 create or replace function fencepost.ack_receive(queue text, consumer text, slot integer, epoch bigint, batch_id bigint, max integer default 100)
 returns setof fencepost.message
-language sql security definer
+language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
-    select m.batch_id, m.id, 'p' || m.position, m.key, m.kind, m.payload, coalesce(m.headers, '{}'), m.attempt, m.deliveries, m.created_at
-    from fencepost._receive(queue, consumer, slot, epoch, max, fencepost._within('a batch id', ack_receive.batch_id, 1, 9223372036854775807)) m
-    where m.id is not null order by m.position
+begin
+    return query select m.batch_id, m.id, 'p' || m.position, m.key, m.kind, m.payload, coalesce(m.headers, '{}'), m.attempt, m.deliveries, m.created_at
+        from fencepost._receive(queue, consumer, slot, epoch, max, fencepost._within('a batch id', ack_receive.batch_id, 1, 9223372036854775807)) m
+        where m.id is not null order by m.position;
+end
 $$;

@@ -3,10 +3,6 @@
 -- Read it after the slot's row was locked, in a later statement, when something is to be judged by it.
 create or replace function fencepost._state(consumer_id integer, slot integer) returns fencepost.state_0
 language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
-set jit = off
 as $$
 declare
     turn bigint := pg_sequence_last_value('fencepost.state_turn');
@@ -31,7 +27,6 @@ $$;
 -- INVARIANT: versions of a slot are appended under its row's lock, one after the other.
 create or replace function fencepost._append(st fencepost.state_0) returns fencepost.state_0
 language plpgsql volatile
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     st.version := st.version + 1;
@@ -48,7 +43,6 @@ $$;
 -- old snapshot is told to try again when that does not hold the newest version: a version that it does not see has the next key.
 create or replace function fencepost._locked_state(consumer_id integer, slot integer) returns fencepost.state_0
 language plpgsql volatile
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     st fencepost.state_0 := fencepost._state(consumer_id, slot);
@@ -77,7 +71,6 @@ $$;
 -- Tells a caller whose statements all see an old snapshot to try again.
 create or replace function fencepost._moved_on() returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     raise exception using errcode = 'serialization_failure',
@@ -94,7 +87,6 @@ as $$ select (s).worker is not null and (s).epoch = epoch and (s).generation = f
 -- The error `fenced`.
 create or replace function fencepost._fenced(operation text, target fencepost.target, s fencepost.slot, presented bigint) returns void
 language plpgsql volatile
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     named text := (target).queue || '/' || (target).name;
@@ -111,7 +103,6 @@ $$;
 -- A slot whose row went after its consumer was looked up: `not_found`, or nobody's when the consumer was made again.
 create or replace function fencepost._missing(target fencepost.target, slot integer) returns fencepost.slot
 language plpgsql volatile
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform fencepost._consumer((target).queue, (target).name);
@@ -123,7 +114,6 @@ $$;
 -- Locks: FOR NO KEY UPDATE, so a guard does not stand in the way and a takeover waits.
 create or replace function fencepost._own(operation text, target fencepost.target, slot integer, epoch bigint) returns fencepost.slot
 language plpgsql volatile
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     s fencepost.slot;
@@ -154,7 +144,6 @@ as $$ select fencepost._bound_transaction(expires) $$;
 -- When a grant expires after a call that renews past half of its TTL.
 create or replace function fencepost._extended(s fencepost.slot, expires timestamptz) returns timestamptz
 language plpgsql volatile
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     moment timestamptz := fencepost._clock();

@@ -11,6 +11,11 @@ create or replace function fencepost._slot_status(
 returns setof record
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     target fencepost.target;
@@ -66,7 +71,6 @@ $$;
 -- How many messages of the log wait for a slot: those above the cursor, and those that committed late. What was set aside is elsewhere.
 create or replace function fencepost._waiting(target fencepost.target, slot integer, c fencepost.cursor) returns bigint
 language plpgsql volatile
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     waiting bigint;
@@ -92,6 +96,11 @@ create or replace function fencepost._consumer_status(
 returns setof record
 language sql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
     select q.name, c.name, c.slots, c.on_failure, c.max_attempts, c.max_crashes, c.backoff, s.lag, s.retrying, s.parked,
         (select count(*) from fencepost.dead d where d.queue_id = q.id and d.consumer = c.name),
@@ -112,6 +121,11 @@ create or replace function fencepost._queue_status(
 returns setof record
 language sql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
     select q.name, q.partitions, (select count(*) from fencepost.consumer c where c.queue_id = q.id), q.paused, q.retain_for,
         q.retain_unread, q.retain_unread_bytes, (select count(*) from fencepost.delayed d where d.queue_id = q.id),
@@ -122,7 +136,6 @@ $$;
 -- When the first stored message of a queue was sent.
 create or replace function fencepost._oldest_at(q fencepost.queue) returns timestamptz
 language plpgsql volatile
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     at timestamptz;
@@ -142,6 +155,11 @@ create or replace function fencepost._dead_counts(wanted text default null, out 
 returns setof record
 language sql stable security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
     select q.name, d.consumer, count(*) from fencepost.dead d join fencepost.queue q on q.id = d.queue_id
     where wanted is null or q.name = wanted group by q.name, d.consumer order by q.name collate "C", d.consumer collate "C"
@@ -151,6 +169,11 @@ $$;
 create or replace function fencepost._next_due(queue text, consumer text, slot integer) returns interval
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     target fencepost.target := fencepost._consumer(queue, consumer);
@@ -170,6 +193,11 @@ $$;
 create or replace function fencepost._slot_history(queue text, consumer text) returns setof fencepost.slot_forced
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     target fencepost.target := fencepost._consumer(queue, consumer);

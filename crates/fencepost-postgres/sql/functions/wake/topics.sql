@@ -14,7 +14,6 @@ as $$ select 'slots/' || length(queue) || '/' || queue || '/' || consumer $$;
 -- be what the sleeper wants.
 create or replace function fencepost._messages_mark(queue text, out mark bigint, out quiet boolean)
 language plpgsql volatile
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     q fencepost.queue;
@@ -31,7 +30,6 @@ $$;
 -- no slot is free.
 create or replace function fencepost._slots_mark(topic text, out mark bigint, out quiet boolean)
 language plpgsql stable
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     many integer := split_part(topic, '/', 2)::integer;

@@ -25,7 +25,6 @@ $$;
 -- Real time, not the engine's clock: that may stand still in tests, and sleepers do not.
 create or replace function fencepost._wake(topic text) returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     if pg_sequence_last_value(fencepost._asleep(topic)) > date_part('epoch', clock_timestamp()) * 1000000 then
@@ -39,6 +38,11 @@ $$;
 create or replace function fencepost._sleep(topics text[]) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     now_micros bigint := extract(epoch from clock_timestamp()) * 1000000;
@@ -57,7 +61,6 @@ $$;
 -- yet; and whether there is nothing that a sleeper could want now, so that it need not be woken to make sure.
 create or replace function fencepost._topic_mark(topic text, out mark bigint, out quiet boolean)
 language plpgsql volatile
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     quiet := true;
@@ -80,6 +83,11 @@ create or replace function fencepost._marks(topics text[])
 returns table (hash bigint, mark bigint, quiet boolean)
 language sql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
     select fencepost._topic_hash(t.topic), m.mark, m.quiet
     from unnest(topics) with ordinality as t (topic, place)
