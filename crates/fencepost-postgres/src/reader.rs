@@ -10,7 +10,7 @@ use crate::store::{PostgresStore, column};
 use crate::time::At;
 
 const READ: &str = r#"select position, id, key, kind, payload, headers::text, created_at, (next).h, fencepost._uncommitted(next)
-    from fencepost._read($1, coalesce($2, to_char($3::timestamptz at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')), null, $4)"#;
+    from fencepost._read($1, coalesce($2, to_char($3::timestamptz at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')), $4)"#;
 
 #[async_trait]
 impl Readers for PostgresStore {

@@ -46,7 +46,7 @@ async fn a31_dropping_a_queue_does_not_meet_its_users_in_a_deadlock() {
             match first {
                 "receive" => drop(receive(&user, token, 10).await),
                 "send" => drop(call(&user, "select fencepost.send('q', 'x')").await.unwrap()),
-                _ => drop(call(&user, "select * from fencepost._read('q', 'earliest', null, 10)").await.unwrap()),
+                _ => drop(call(&user, "select * from fencepost._read('q', 'earliest', 10)").await.unwrap()),
             }
             let dropped = begin(dropper, "select fencepost.drop_queue('q', true)".to_owned());
             script.waiting(1).await;

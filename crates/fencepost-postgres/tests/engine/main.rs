@@ -10,6 +10,7 @@ mod guards;
 mod idle;
 mod leases;
 mod levels;
+mod logs;
 mod mixed;
 mod names;
 mod opening;

@@ -172,11 +172,9 @@ async fn a_page_that_loses_its_beginning_while_it_is_read_is_refused() {
         "begin; select setval('fencepost.q1_removed', 6); lock table fencepost.q1_0; truncate fencepost.q1_0",
     )
     .await;
-    let page = |start: &str, at: &str| {
-        format!("select id from fencepost._read('q', '{start}', {at}, 10) where id is not null")
-    };
-    let from = begin(script.client().await, page("", "row(2, '3:3:', null, null)::fencepost.cursor"));
-    let earliest = begin(script.client().await, page("earliest", "null"));
+    let page = |start: &str| format!("select id from fencepost._read('q', '{start}', 10) where id is not null");
+    let from = begin(script.client().await, page("p2/3:3:"));
+    let earliest = begin(script.client().await, page("earliest"));
     script.waiting(2).await;
     run(&maintainer, "commit").await;
     assert_eq!(from.await.unwrap().1.unwrap_err().kind(), Kind::PositionGone);

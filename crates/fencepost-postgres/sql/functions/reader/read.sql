@@ -1,6 +1,6 @@
--- The messages of a queue from `start` on, or from a cursor, at most `most`, whoever has handled them. Expired ones are left out.
--- Each row has the cursor after it; a last row without an id has the cursor to go on with.
-create or replace function fencepost._read(queue text, start text, at fencepost.cursor, most integer)
+-- The messages of a queue from `start` on, at most `most`, whoever has handled them. Expired ones are left out.
+-- A last row without an id has the cursor to go on with.
+create or replace function fencepost._read(queue text, start text, most integer)
 returns table ("position" bigint, id bigint, key text, kind text, payload bytea, headers jsonb, created_at timestamptz, next fencepost.cursor)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -15,6 +15,7 @@ declare
     parts smallint[] := fencepost._share(0, 1, q.partitions);
     moment timestamptz := fencepost._clock();
     begun record;
+    at fencepost.cursor;
     least_id bigint;
     s pg_snapshot;
     rows fencepost.logged[];
@@ -26,13 +27,9 @@ declare
 begin
     perform fencepost._within('max', most, 1, 10000);
     before := fencepost._removed(q.id);
-    if at is null then
-        begun := fencepost._start(q, start);
-        at := begun.at;
-        least_id := begun.after_id;
-    elsif (at).h < before then
-        perform fencepost._gone(q, (at).h);
-    end if;
+    begun := fencepost._start(q, start);
+    at := begun.at;
+    least_id := begun.after_id;
     loop
         s := coalesce((at).s, fencepost._snapshot());
         asked := most - given;
@@ -42,7 +39,7 @@ begin
         removed := fencepost._removed(q.id);
         if removed > before and removed > (at).h then
             exit when given > 0;
-            if begun is null or start <> 'earliest' then
+            if start <> 'earliest' then
                 perform fencepost._gone(q, (at).h);
             end if;
             before := removed;
