@@ -6,7 +6,9 @@ use std::io;
 use fencepost_core::refusal::{NO_CONSUMER_HINT, NO_QUEUE_HINT};
 use fencepost_core::{Error, Kind, Retry};
 use serde_json::Value;
-use tokio_postgres::error::DbError;
+use tokio_postgres::error::{DbError, SqlState};
+
+use crate::connect::unreachable;
 
 /// What a call does to the store, which decides what it means that its answer was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -287,8 +289,16 @@ const STATES: &[State] = &[
 
 /// The error of a connection that could not be made.
 pub(crate) fn connect_error(error: tokio_postgres::Error, has_password: bool) -> Error {
-    if error.as_db_error().is_some() {
-        return driver_error(error);
+    if let Some(state) = error.code() {
+        let is_asked = !has_password && *state == SqlState::INVALID_PASSWORD;
+        let refused = driver_error(error);
+        if !is_asked {
+            return refused;
+        }
+        return Error::new(Kind::Unavailable, "the server asks for a password and the url has none")
+            .coded("access_denied")
+            .hinted(LOGIN)
+            .retried(Retry::Never);
     }
     let unavailable = |code, message: &'static str, hint: &'static str| {
         Error::new(Kind::Unavailable, message).coded(code).hinted(hint)
@@ -307,18 +317,9 @@ pub(crate) fn connect_error(error: tokio_postgres::Error, has_password: bool) ->
             "the server's certificate cannot be trusted",
             "name the authority that signed it with sslrootcert=FILE in the url",
         ),
-        Some(_) => unavailable(
-            "unreachable",
-            "nothing answers there",
-            "check host and port of the url, and that the server runs and listens there",
-        ),
-        None if !has_password => {
-            unavailable("access_denied", "the server asks for a password and the url has none", LOGIN)
-                .retried(Retry::Never)
-        }
-        None => {
-            unavailable("cannot_connect", "the server answered, and no connection came of it", "the cause says why")
-        }
+        Some(cause) if !crate::tls::is_of_tls(cause) => unreachable(),
+        None if error.is_closed() => unreachable(),
+        _ => unavailable("cannot_connect", "the server answered, and no connection came of it", "the cause says why"),
     };
     contract.caused_by(error)
 }

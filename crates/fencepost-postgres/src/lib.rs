@@ -8,6 +8,7 @@
 
 mod batch;
 mod check;
+mod connect;
 mod connection;
 mod consumer;
 mod dead;

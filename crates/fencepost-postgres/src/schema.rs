@@ -205,13 +205,15 @@ async fn install(connections: &Connections, source: &Source) -> Result<()> {
     let place = connections.location();
     let mut lent = connections.lend().await?;
     let work = async {
-        let begin = lent.client_mut().build_transaction().isolation_level(IsolationLevel::ReadCommitted);
+        let begin = lent.begin().build_transaction().isolation_level(IsolationLevel::ReadCommitted);
         let transaction = begin.read_only(false).start().await.map_err(driver_error)?;
         fill(&transaction, source, place).await?;
         transaction.commit().await.map_err(|error| crate::error::call_error(error, Effect::Write))
     };
-    let answer = tokio::time::timeout(BOUND, work).await.unwrap_or_else(|_| Err(unanswered(Effect::Write)));
-    lent.give_back_after(answer)
+    match tokio::time::timeout(BOUND, work).await {
+        Ok(answer) => lent.end_with(answer),
+        Err(_) => Err(unanswered(Effect::Write)),
+    }
 }
 
 async fn fill(transaction: &Transaction<'_>, source: &Source, place: &str) -> Result<()> {

@@ -5,7 +5,7 @@ use fencepost_postgres::PostgresStore;
 use fencepost_test_support::{DEFAULT_MAJOR, PgServer, PrivateServer, TestDatabase, skip_or_fail};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
-use crate::stage::options;
+use crate::stage::{options, until};
 
 struct Authority(CertifiedIssuer<'static, KeyPair>);
 
@@ -35,9 +35,7 @@ async fn encrypt(server: &PrivateServer, (certificate, key): (String, String)) {
     }
     server.set("ssl", "on").await.unwrap();
     let shown = async || admin.query_one("show ssl", &[]).await.unwrap().get::<_, String>(0);
-    while shown().await != "on" {
-        tokio::task::yield_now().await;
-    }
+    until("the server encrypts", async || shown().await == "on").await;
 }
 
 async fn is_encrypted(database: &TestDatabase) -> bool {
@@ -106,7 +104,6 @@ async fn until_gone(database: &TestDatabase) {
     let client = database.connect().await.unwrap();
     let left =
         "select count(*) from pg_stat_activity where application_name = 'fencepost' and datname = current_database()";
-    while client.query_one(left, &[]).await.unwrap().get::<_, i64>(0) > 0 {
-        tokio::task::yield_now().await;
-    }
+    let gone = async || client.query_one(left, &[]).await.unwrap().get::<_, i64>(0) == 0;
+    until("the store's sessions are gone", gone).await;
 }
