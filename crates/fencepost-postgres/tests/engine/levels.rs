@@ -71,10 +71,11 @@ async fn a50_a_store_says_the_level_that_its_calls_take() {
     for level in LEVELS {
         let name = script.stage.database.name();
         run(&script.admin, &format!("alter database {name} set default_transaction_isolation = '{level}'")).await;
-        let store = PostgresStore::open(&script.stage.database.url(), options()).await.unwrap();
+        let patient = options().pool_timeout(std::time::Duration::from_secs(60));
+        let store = PostgresStore::open(&script.stage.database.url(), patient).await.unwrap();
         let path = ConsumerPath::new(level.replace(' ', "-"), "c").unwrap();
         let mut creates = Vec::new();
-        for _ in 0..10 {
+        for _ in 0..40 {
             let (store, path) = (store.clone(), path.clone());
             creates.push(tokio::spawn(async move {
                 store.create_queue(&path.queue, Partitions::default()).await?;
