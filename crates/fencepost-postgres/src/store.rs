@@ -60,13 +60,14 @@ impl PostgresStore {
     ///
     /// Several hosts, separated by commas, are tried in turn until one takes writes. `sslmode` is `disable`, `prefer` (the default:
     /// encrypted where the server has it, whoever that is) or `require` (encrypted, and the server's certificate is checked against
-    /// its name and the known authorities, or those in the file that `sslrootcert` names).
+    /// its name and the known authorities, or those in the file that `sslrootcert` names). `sslrootcert` alone means `require`. Each
+    /// address has [`PostgresOptions::connect_timeout`].
     ///
     /// # Errors
     /// `invalid_input` for a URL that cannot be read; `not_found` (code `no_store`) when no schema is installed and
     /// [`PostgresOptions::create`] is off; `schema` when it is of a newer version, of an older one and not to be upgraded, or not
     /// fencepost's; `unsupported` on a server older than PostgreSQL 14; `unavailable`, with a narrower code: `unreachable`,
-    /// `access_denied`, `no_database`, `read_only`, `untrusted_server`, `too_many_connections`.
+    /// `access_denied`, `no_database`, `read_only`, `untrusted_server`, `cannot_connect`, `too_many_connections`.
     pub async fn open(url: &str, options: PostgresOptions) -> Result<Self> {
         Self::connect(url, &options).await.map_err(|error| error.during("open"))
     }

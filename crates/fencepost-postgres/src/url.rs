@@ -46,8 +46,14 @@ impl Target {
         let refuse = |why: &str| {
             Error::invalid(format!("cannot use the url of the store: {why}"), FORM).with("argument", "store")
         };
-        if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
+        let Some(rest) = url.strip_prefix("postgres://").or_else(|| url.strip_prefix("postgresql://")) else {
             return Err(refuse("it does not begin with `postgres://`"));
+        };
+        // SECURITY: the driver ends a password at its first `@` or `/`, and takes the rest for a host or a database, which are shown.
+        let place = rest.split('?').next().unwrap_or(rest);
+        let (authority, path) = place.split_once('/').unwrap_or((place, ""));
+        if authority.matches('@').count() > 1 || path.contains('@') {
+            return Err(refuse("it has an `@` too many: in a password one is written `%40`, and a slash `%2F`"));
         }
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
         let (mut kept, mut mode, mut root, mut names_session) = (Vec::new(), None, None, false);
@@ -81,9 +87,12 @@ impl Target {
         let (mode, trust) = match (mode.as_deref(), root) {
             (Some("disable"), _) => (SslMode::Disable, Trust::Plain),
             (None | Some("prefer"), None) => (SslMode::Prefer, Trust::Anybody),
-            (None | Some("prefer"), Some(root)) => (SslMode::Prefer, Trust::File(root.into())),
+            (Some("prefer"), Some(root)) => (SslMode::Prefer, Trust::File(root.into())),
             (Some("require" | "verify-ca" | "verify-full"), None) => (SslMode::Require, Trust::Known),
-            (Some("require" | "verify-ca" | "verify-full"), Some(root)) => (SslMode::Require, Trust::File(root.into())),
+            // Who names an authority wants its word: without encryption nobody would ask for it.
+            (None | Some("require" | "verify-ca" | "verify-full"), Some(root)) => {
+                (SslMode::Require, Trust::File(root.into()))
+            }
             _ => return Err(refuse("its sslmode is none of disable, prefer and require")),
         };
         config.ssl_mode(mode);
@@ -219,6 +228,7 @@ mod tests {
 
     #[test]
     fn the_location_has_no_secrets() {
+        assert_eq!(parse("postgres://app:s3cr@t@db1/shop").err().map(|error| error.kind()), Some(Kind::InvalidInput));
         let target = parse("postgres://app:s3cr%40t@db1:5433,db2:5434/shop?sslmode=require").unwrap();
         assert_eq!(target.location, "postgres://app@db1:5433,db2:5434/shop");
         assert_eq!(target.trust, Trust::Known);
@@ -250,22 +260,31 @@ mod tests {
         for url in [
             "mysql://u:hidden@h/d",
             "postgres://u:hid?den@h/d",
+            "postgres://u:hid@den@h/d",
+            "postgres://u:hidden@den@h:5432,h2/d?sslmode=require",
+            "postgres://u:5/hid@den@h/d",
+            "postgresql://u:5/hidden@h/d",
             "postgres://u:hidden@h:port/d",
             "postgres:///d?sslmode=hidden",
         ] {
             let Err(error) = parse(url) else { panic!("{url} was taken") };
             assert_eq!(error.kind(), Kind::InvalidInput, "{url}");
             let shown = format!("{error:?}");
-            assert!(!shown.contains("hid") && !shown.contains("den@"), "{shown}");
+            assert!(!shown.contains("hid") && !shown.contains("den"), "{shown}");
         }
     }
 
     #[test]
     fn modes_of_encryption_say_who_is_trusted() {
-        let trust = |query: &str| parse(&format!("postgres://u@h/d{query}")).unwrap().trust;
-        assert_eq!(trust(""), Trust::Anybody);
-        assert_eq!(trust("?sslmode=disable"), Trust::Plain);
-        assert_eq!(trust("?sslmode=verify-full"), Trust::Known);
-        assert_eq!(trust("?sslrootcert=/a%20b.pem&connect_timeout=3"), Trust::File("/a b.pem".into()));
+        let trust = |query: &str| {
+            let target = parse(&format!("postgres://u@h/d{query}")).unwrap();
+            (target.hosts[0].get_ssl_mode(), target.trust)
+        };
+        let file = || Trust::File("/a b.pem".into());
+        assert_eq!(trust(""), (SslMode::Prefer, Trust::Anybody));
+        assert_eq!(trust("?sslmode=disable"), (SslMode::Disable, Trust::Plain));
+        assert_eq!(trust("?sslmode=verify-full"), (SslMode::Require, Trust::Known));
+        assert_eq!(trust("?sslrootcert=/a%20b.pem&connect_timeout=3"), (SslMode::Require, file()));
+        assert_eq!(trust("?sslrootcert=/a%20b.pem&sslmode=prefer"), (SslMode::Prefer, file()));
     }
 }

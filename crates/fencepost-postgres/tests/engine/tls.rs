@@ -5,7 +5,7 @@ use fencepost_postgres::PostgresStore;
 use fencepost_test_support::{DEFAULT_MAJOR, PgServer, PrivateServer, TestDatabase, skip_or_fail};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
-use crate::stage::{options, until};
+use crate::stage::{installed, options, until};
 
 struct Authority(CertifiedIssuer<'static, KeyPair>);
 
@@ -98,6 +98,19 @@ async fn a_certificate_for_another_name_is_refused() {
     let url = format!("{}?sslmode=require&sslrootcert={}", server.url("postgres"), root.display());
     let error = PostgresStore::open(&url, options()).await.unwrap_err();
     assert_eq!(error.code(), "untrusted_server", "{error:?}");
+}
+
+/// Who names an authority is not content with a server without encryption, unless the URL says so.
+#[tokio::test]
+async fn an_authority_that_is_named_is_asked_for() {
+    let Some(database) = installed(false).await else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("root.pem");
+    std::fs::write(&root, Authority::new().0.pem()).unwrap();
+    let url = format!("{}?sslrootcert={}", database.url(), root.display());
+    let error = PostgresStore::open(&url, options()).await.unwrap_err();
+    assert_eq!((error.kind(), error.code()), (Kind::Unavailable, "cannot_connect"), "{error:?}");
+    PostgresStore::open(&format!("{url}&sslmode=prefer"), options()).await.unwrap();
 }
 
 async fn until_gone(database: &TestDatabase) {
