@@ -27,7 +27,15 @@ pub fn driver_error(error: tokio_postgres::Error) -> Error {
         return if is_lost(&error) { lost().caused_by(error) } else { misread().caused_by(error) };
     };
     let (contract, ours) = of_server(reported);
-    if ours { contract } else { contract.caused_by(error) }
+    if ours { contract } else { caused(contract, error) }
+}
+
+/// Keeps what the server reported, or else what the driver did: of a report the driver itself says only that there is one.
+fn caused(contract: Error, error: tokio_postgres::Error) -> Error {
+    if error.as_db_error().is_none() {
+        return contract.caused_by(error);
+    }
+    error.into_source().into_iter().fold(contract, Error::caused_by)
 }
 
 /// The error of one statement that was sent in a transaction of its own.
@@ -40,7 +48,7 @@ pub(crate) fn call_error(error: tokio_postgres::Error, effect: Effect) -> Error 
         None => is_lost(&error),
     };
     match effect {
-        Effect::Write if silent => unknown().caused_by(error),
+        Effect::Write if silent => caused(unknown(), error),
         _ => driver_error(error),
     }
 }
@@ -289,16 +297,12 @@ const STATES: &[State] = &[
 
 /// The error of a connection that could not be made.
 pub(crate) fn connect_error(error: tokio_postgres::Error, has_password: bool) -> Error {
-    if let Some(state) = error.code() {
-        let is_asked = !has_password && *state == SqlState::INVALID_PASSWORD;
-        let refused = driver_error(error);
-        if !is_asked {
-            return refused;
-        }
-        return Error::new(Kind::Unavailable, "the server asks for a password and the url has none")
-            .coded("access_denied")
-            .hinted(LOGIN)
-            .retried(Retry::Never);
+    if error.code() == Some(&SqlState::INVALID_PASSWORD) && !has_password {
+        let asked = Error::new(Kind::Unavailable, "the server asks for a password and the url has none");
+        return caused(asked.coded("access_denied").hinted(LOGIN).retried(Retry::Never), error);
+    }
+    if error.as_db_error().is_some() {
+        return driver_error(error);
     }
     let unavailable = |code, message: &'static str, hint: &'static str| {
         Error::new(Kind::Unavailable, message).coded(code).hinted(hint)

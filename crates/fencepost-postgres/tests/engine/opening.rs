@@ -115,6 +115,18 @@ async fn a_user_who_may_make_a_schema_installs_and_uses_it() {
     of_sql(&database, &format!("drop owned by {user} cascade; drop role {user}")).await;
 }
 
+/// What the server said is told once, as the cause; the driver's own word, that the server said something, is not.
+#[tokio::test]
+async fn the_cause_of_a_refusal_is_what_the_server_said() {
+    let Some(database) = installed(false).await else { return };
+    let nowhere = database.url().replace(database.name(), "nowhere");
+    let error = refused(&nowhere, options()).await;
+    let cause = std::error::Error::source(&error).expect("a cause");
+    let said = cause.downcast_ref::<tokio_postgres::error::DbError>().expect("the server's own");
+    assert_eq!(said.message(), "database \"nowhere\" does not exist");
+    assert!(cause.source().is_none());
+}
+
 #[tokio::test]
 async fn what_is_wrong_with_the_place_is_told_apart() {
     let Some(database) = installed(false).await else { return };
