@@ -184,9 +184,11 @@ async fn a_transaction_that_was_lost_before_its_commit_has_not_happened() {
         let bounds = options().call_timeout(Duration::from_secs(30));
         PostgresStore::open(&proxy.url(&stage.database.url()), bounds).await.unwrap()
     };
-    for (words, kind) in
-        [("START TRANSACTION", Kind::Unavailable), ("_send_many", Kind::Unavailable), ("COMMIT\0", Kind::UnknownOutcome)]
-    {
+    for (words, kind) in [
+        ("START TRANSACTION", Kind::Unavailable),
+        ("_send_many", Kind::Unavailable),
+        ("COMMIT\0", Kind::UnknownOutcome),
+    ] {
         let store = store_of().await;
         let lost = proxy.lose_request(words);
         let error = store.send_batch(&queue, messages()).await.unwrap_err();
@@ -194,4 +196,18 @@ async fn a_transaction_that_was_lost_before_its_commit_has_not_happened() {
         assert_eq!(error.kind(), kind, "{words}: {error:?}");
     }
     assert_eq!(stage.store.queue_status().await.unwrap()[0].stored, 0);
+}
+
+/// What the server refused stands, also when it falls silent before it has let go.
+#[tokio::test]
+async fn a_refusal_stands_when_the_server_falls_silent_after_it() {
+    let Some(stage) = Stage::new().await else { return };
+    let proxy = FaultProxy::start(stage.database.server().address()).await.unwrap();
+    let bounds = options().pool_size(1).call_timeout(Duration::from_secs(2));
+    let store = PostgresStore::open(&proxy.url(&stage.database.url()), bounds).await.unwrap();
+    store.now().await.unwrap();
+    // There and back within the bound, and what follows the refusal later than anybody waits.
+    proxy.delay(Duration::from_millis(900)..Duration::from_millis(901));
+    let error = store.pause_queue(&QueueName::new("missing").unwrap()).await.unwrap_err();
+    assert_eq!(error.kind(), Kind::NotFound, "{error:?}");
 }
