@@ -119,6 +119,8 @@ impl Connections {
                 Err(refused) if refused.kind() == Kind::Unsupported && refused.fact("isolation").is_some() => {
                     self.says_isolation.store(true, Ordering::Relaxed);
                     if !lent.is_idle() {
+                        // ORDER: its place in the pool is free before another one is taken.
+                        lent.part();
                         *lent = self.lend().await?;
                     }
                 }
@@ -145,7 +147,7 @@ impl Connections {
                     // What it reported stands, whatever becomes of that.
                     timeout(GRACE, client.simple_query("")).await.is_ok_and(|answer| answer.is_ok())
                 }
-                _ => true,
+                answer => answer.is_ok(),
             };
             (answer.map_err(|error| call_error(error, effect)), has_let_go)
         };
@@ -172,7 +174,7 @@ impl Connections {
             let begin = client.build_transaction().isolation_level(IsolationLevel::ReadCommitted);
             let transaction = match begin.read_only(false).start().await {
                 Ok(transaction) => transaction,
-                Err(error) => return (Err(call_error(error, Effect::Read)), true),
+                Err(error) => return (Err(call_error(error, Effect::Read)), false),
             };
             let work = async {
                 let mut answers = Vec::with_capacity(calls.len());
@@ -184,8 +186,10 @@ impl Connections {
             match work.await {
                 Ok(answers) => {
                     ends.store(true, Ordering::Relaxed);
-                    let committed = transaction.commit().await.map_err(|error| call_error(error, effect));
-                    (committed.map(|()| answers), true)
+                    match transaction.commit().await {
+                        Ok(()) => (Ok(answers), true),
+                        Err(error) => (Err(call_error(error, effect)), false),
+                    }
                 }
                 Err(error) => {
                     // ORDER: what it had locked is free when the error is answered.
@@ -296,6 +300,13 @@ impl Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
+        self.part();
+    }
+}
+
+impl Lent {
+    /// Gives the connection back, or closes it.
+    fn part(&mut self) {
         let Some(object) = self.object.take().filter(|_| self.state != State::Idle) else { return };
         let pooled = Object::take(object);
         if self.state == State::Calling && !pooled.open.client.is_closed() {

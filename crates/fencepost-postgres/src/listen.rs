@@ -1,11 +1,12 @@
 //! Listening for notifications on a connection of its own, by a task of its own. Whether any arrive is tested first: a pooler in
-//! transaction mode takes the LISTEN and delivers nothing.
+//! transaction mode takes the LISTEN and delivers nothing. Its sessions serve others, so it is asked as little as possible.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fencepost_core::Result;
+use fencepost_core::refusal::store_closed;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -13,7 +14,7 @@ use tokio_postgres::types::Type;
 
 use crate::connect::{Connector, Open};
 use crate::error::{Effect, driver_error, unanswered};
-use crate::store::{PostgresStore, WeakStore};
+use crate::store::{PostgresStore, WeakStore, column, one};
 
 /// How long an echo may take.
 const ECHO: Duration = Duration::from_secs(2);
@@ -33,6 +34,10 @@ const SOON: Duration = Duration::from_secs(1);
 /// So many notifications wait to be read at most; more are dropped, as they are hints.
 const WAITING: usize = 1024;
 
+/// How often is looked whether a session serves others too.
+const LOOKS: usize = 3;
+
+const SESSION: &str = "select pg_backend_pid()";
 const NOTIFY: &str = "select pg_notify('fencepost', $1)";
 
 /// A task that listens.
@@ -129,12 +134,21 @@ async fn connect(connector: &Connector, store: &WeakStore) -> Result<Option<Ears
         Ok(answer) => answer.map_err(driver_error),
         Err(_) => Err(unanswered(Effect::Read)),
     };
+    let other = store.upgrade().ok_or_else(store_closed)?;
+    for _ in 0..LOOKS {
+        let own = timeout(ANSWER, open.client.query_typed(SESSION, &[])).await;
+        let own = own.map_err(|_| unanswered(Effect::Read))?.map_err(driver_error)?;
+        let others = other.read("wakes", SESSION, &[]).await?;
+        if column::<i32>(one(&own)?, 0)? == column::<i32>(one(&others)?, 0)? {
+            // A pooler, for which the LISTEN would be left behind in a session that is not this connection's.
+            return Ok(None);
+        }
+    }
     answered("listen fencepost").await?;
     // Sent through another session: a pooler would hand an own one back with its answer.
     let echo = format!("echo {}", fencepost_core::random_u64()?);
-    let Some(sender) = store.upgrade() else { return Ok(None) };
-    sender.read("wakes", NOTIFY, &[(&echo, Type::TEXT)]).await?;
-    drop(sender);
+    other.read("wakes", NOTIFY, &[(&echo, Type::TEXT)]).await?;
+    drop(other);
     let comes = async {
         while let Some(payload) = heard.recv().await {
             if payload == echo {
@@ -147,7 +161,7 @@ async fn connect(connector: &Connector, store: &WeakStore) -> Result<Option<Ears
         Ok(true) => Ok(Some(Ears { heard, _open: open })),
         Ok(false) => Err(unanswered(Effect::Read)),
         Err(_) => {
-            // The session that took the LISTEN is the pooler's, and goes on to serve others.
+            // With luck it reaches the session that took the LISTEN.
             answered("unlisten fencepost").await?;
             Ok(None)
         }

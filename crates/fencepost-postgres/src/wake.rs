@@ -99,7 +99,9 @@ pub(crate) fn watch(store: &PostgresStore, hub: WakeHub) {
                 since.elapsed()
             });
             drop(store);
-            let rest = (cost * REST).clamp(view.pace(), LONGEST);
+            // One that took long by chance, as when a connection had to be made for it, puts nothing off.
+            let usual = cost.min(std::mem::replace(&mut view.cost, cost));
+            let rest = (usual * REST).clamp(view.pace(), LONGEST);
             view.rest(rest, &hub, &came).await;
         }
     });
@@ -112,6 +114,8 @@ struct View {
     listener: Option<Listener>,
     deaf: Deaf,
     registered: Option<Instant>,
+    /// What the last look has cost.
+    cost: Duration,
 }
 
 struct Seen {

@@ -9,6 +9,7 @@ use fencepost_core::{
 };
 use fencepost_postgres::PostgresStore;
 use fencepost_test_support::{PgBouncer, skip_or_fail};
+use tokio_postgres::SimpleQueryMessage;
 
 use crate::stage::{Stage, options, ttl, until};
 
@@ -149,20 +150,32 @@ async fn behind_a_pooler_sleepers_are_woken_by_looking() {
     let Some(pooler) = skip_or_fail(PgBouncer::start(&stage.database).await) else { return };
     let store = PostgresStore::open(&pooler.url(), options()).await.unwrap();
     let mut sleeper = store.wakes(&Topic::Lease(name("nightly")));
-    let begun = Instant::now();
+    let (begun, mut waits) = (Instant::now(), Vec::new());
     while begun.elapsed() < Duration::from_secs(5) {
         let token = acquire(&store, "nightly").await;
         stage.store.release_lease(&token).await.unwrap();
         let since = Instant::now();
         woken(&mut sleeper).await;
-        assert!(since.elapsed() < Duration::from_millis(1_500), "{:?}", since.elapsed());
+        waits.push(since.elapsed());
     }
-    let listens = "select exists (select from pg_listening_channels())";
-    for _ in 0..10 {
-        let client = tokio_postgres::connect(&pooler.url(), tokio_postgres::NoTls).await.unwrap();
-        tokio::spawn(client.1);
-        assert!(!client.0.query_typed(listens, &[]).await.unwrap()[0].get::<_, bool>(0));
+    waits.sort_unstable();
+    // Where looks take long for want of a processor, they are made less often.
+    assert!(waits[waits.len() / 2] < Duration::from_millis(1_500), "{waits:?}");
+    assert!(waits.last() < Some(&Duration::from_secs(4)), "{waits:?}");
+    drop(sleeper);
+    store.close().await;
+    // As many transactions at once as the pooler has connections to the server.
+    let mut sessions = Vec::new();
+    for _ in 0..4 {
+        let (client, connection) = tokio_postgres::connect(&pooler.url(), tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client.batch_execute("begin").await.unwrap();
+        let listens = client.simple_query("select 1 from pg_listening_channels()").await.unwrap();
+        assert!(!listens.iter().any(|answer| matches!(answer, SimpleQueryMessage::Row(_))), "{listens:?}");
+        sessions.push(client);
     }
+    drop(sessions);
+    let store = PostgresStore::open(&pooler.url(), options()).await.unwrap();
     // Every call of a lease goes through it.
     let token = acquire(&store, "nightly").await;
     store.renew_lease(&token, None).await.unwrap();
