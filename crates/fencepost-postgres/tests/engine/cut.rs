@@ -10,7 +10,7 @@ use fencepost_postgres::PostgresStore;
 use fencepost_test_support::FaultProxy;
 
 use crate::script::value;
-use crate::stage::{Stage, options, ttl, until, until_waiting, waiting};
+use crate::stage::{Stage, options, ttl, until, until_waiting};
 
 struct Behind {
     stage: Stage,
@@ -167,7 +167,9 @@ async fn a_dropped_ack_that_waits_for_a_lock_is_gone_from_the_server() {
     until_waiting(&observer, 1).await;
     call.abort();
     assert!(call.await.unwrap_err().is_cancelled());
-    until("it no longer waits", async || waiting(&observer).await == 0).await;
+    let asked = "select count(*) from pg_stat_activity where datname = current_database() and state = 'active' \
+        and query like 'select fencepost.ack(%'";
+    until("it is gone", async || value::<i64>(&observer, asked).await == 0).await;
     open.rollback().await.unwrap();
     assert_eq!(stage.store.ack(&token, batch.id).await.unwrap(), 1, "the dropped one did not happen");
 }

@@ -25,11 +25,14 @@ async fn a_silent_host_in_first_place_is_passed_over() {
     proxy.half_open(true);
     let server = stage.database.server().address().to_string();
     let url = stage.database.url().replace(&server, &format!("{},{server}", proxy.address()));
+    let since = Instant::now();
     let store = PostgresStore::open(&url, bounded()).await.unwrap();
     let request = AcquireLease::new(LeaseName::new("nightly").unwrap(), HolderName::new("a").unwrap());
     store.acquire_lease(&request).await.unwrap();
     store.client().await.unwrap().batch_execute("select").await.unwrap();
     assert!(store.check().await.unwrap().notifies, "it listens beside the pool");
+    // Each of three connections met the silent one first.
+    assert!(since.elapsed() > 3 * BOUND && since.elapsed() < 20 * BOUND, "{:?}", since.elapsed());
 }
 
 /// A connection of the pool, and one beside it.

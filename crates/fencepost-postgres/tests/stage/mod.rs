@@ -114,17 +114,13 @@ pub async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
     }
 }
 
-/// How many sessions wait for a lock in the client's database.
-pub async fn waiting(client: &Client) -> i64 {
-    const WAIT: &str =
-        "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
-    client.query_one(WAIT, &[]).await.unwrap().get(0)
-}
-
 /// Waits until so many sessions wait for a lock in the client's database. The client is in no transaction, which would see the same for
 /// as long as it lasts.
 pub async fn until_waiting(client: &Client, how_many: i64) {
-    until("somebody waits for a lock", async || waiting(client).await >= how_many).await;
+    const WAIT: &str =
+        "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
+    let waiting = async || client.query_one(WAIT, &[]).await.unwrap().get::<_, i64>(0);
+    until("somebody waits for a lock", async || waiting().await >= how_many).await;
 }
 
 pub fn ttl(seconds: u64) -> Ttl {
