@@ -6,7 +6,7 @@ use fencepost_core::{Clock, ConsumerPath, HostClock, Result, Timestamp};
 use tokio_postgres::Row;
 
 use crate::error::damaged;
-use crate::listen::Listener;
+use crate::listen::notifies;
 use crate::store::{PostgresStore, column, one};
 use crate::time::At;
 
@@ -105,7 +105,7 @@ impl PostgresStore {
             in_recovery: column(server, 1)?,
             vacuums: column(server, 2)?,
             not_vacuumed: column(server, 3)?,
-            notifies: Listener::start(self).await.hears(),
+            notifies: notifies(self).await,
             blocked: blocked.iter().map(blocked_slot).collect::<Result<_>>()?,
             oldest: oldest.first().map(|row| open_transaction(row, 0)).transpose()?,
             prepared: prepared.iter().map(|row| Ok((column(row, 0)?, seconds(row, 1)?))).collect::<Result<_>>()?,

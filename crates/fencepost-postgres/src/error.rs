@@ -6,7 +6,9 @@ use std::io;
 use fencepost_core::refusal::{NO_CONSUMER_HINT, NO_QUEUE_HINT};
 use fencepost_core::{Error, Kind, Retry};
 use serde_json::Value;
-use tokio_postgres::error::DbError;
+use tokio_postgres::error::{DbError, SqlState};
+
+use crate::connect::unreachable;
 
 /// What a call does to the store, which decides what it means that its answer was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +27,15 @@ pub fn driver_error(error: tokio_postgres::Error) -> Error {
         return if is_lost(&error) { lost().caused_by(error) } else { misread().caused_by(error) };
     };
     let (contract, ours) = of_server(reported);
-    if ours { contract } else { contract.caused_by(error) }
+    if ours { contract } else { caused(contract, error) }
+}
+
+/// Keeps what the server reported, or else what the driver did: of a report the driver itself says only that there is one.
+fn caused(contract: Error, error: tokio_postgres::Error) -> Error {
+    if error.as_db_error().is_none() {
+        return contract.caused_by(error);
+    }
+    error.into_source().into_iter().fold(contract, Error::caused_by)
 }
 
 /// The error of one statement that was sent in a transaction of its own.
@@ -38,7 +48,7 @@ pub(crate) fn call_error(error: tokio_postgres::Error, effect: Effect) -> Error 
         None => is_lost(&error),
     };
     match effect {
-        Effect::Write if silent => unknown().caused_by(error),
+        Effect::Write if silent => caused(unknown(), error),
         _ => driver_error(error),
     }
 }
@@ -287,6 +297,10 @@ const STATES: &[State] = &[
 
 /// The error of a connection that could not be made.
 pub(crate) fn connect_error(error: tokio_postgres::Error, has_password: bool) -> Error {
+    if error.code() == Some(&SqlState::INVALID_PASSWORD) && !has_password {
+        let asked = Error::new(Kind::Unavailable, "the server asks for a password and the url has none");
+        return caused(asked.coded("access_denied").hinted(LOGIN).retried(Retry::Never), error);
+    }
     if error.as_db_error().is_some() {
         return driver_error(error);
     }
@@ -307,18 +321,9 @@ pub(crate) fn connect_error(error: tokio_postgres::Error, has_password: bool) ->
             "the server's certificate cannot be trusted",
             "name the authority that signed it with sslrootcert=FILE in the url",
         ),
-        Some(_) => unavailable(
-            "unreachable",
-            "nothing answers there",
-            "check host and port of the url, and that the server runs and listens there",
-        ),
-        None if !has_password => {
-            unavailable("access_denied", "the server asks for a password and the url has none", LOGIN)
-                .retried(Retry::Never)
-        }
-        None => {
-            unavailable("cannot_connect", "the server answered, and no connection came of it", "the cause says why")
-        }
+        Some(cause) if !crate::tls::is_of_tls(cause) => unreachable(),
+        None if error.is_closed() => unreachable(),
+        _ => unavailable("cannot_connect", "the server answered, and no connection came of it", "the cause says why"),
     };
     contract.caused_by(error)
 }

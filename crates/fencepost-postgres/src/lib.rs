@@ -3,11 +3,14 @@
 //! Every transition is a function of the schema `fencepost`, written in `sql/functions`; this crate installs them, calls them and
 //! says what their answers mean. Nothing here decides what a call means, and no client's clock decides anything.
 //!
-//! A call is one statement in a transaction of its own, so it works behind a pooler in transaction mode. Nothing is kept in a
-//! session.
+//! A call is one statement in a transaction of its own; where sessions begin at another isolation level than READ COMMITTED, or a batch
+//! of messages takes several round trips, it is one transaction. No call relies on what an earlier one left in its session, so they
+//! work behind a pooler in transaction mode. The one session with a state listens for notifications, on a connection of its own and
+//! while somebody sleeps; where none arrive, looking does.
 
 mod batch;
 mod check;
+mod connect;
 mod connection;
 mod consumer;
 mod dead;

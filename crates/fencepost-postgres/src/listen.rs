@@ -1,135 +1,169 @@
-//! Listening for notifications on a connection of its own. Whether any arrive is tested first: a pooler in transaction mode takes the
-//! LISTEN and delivers nothing.
+//! Listening for notifications on a connection of its own, by a task of its own. Whether any arrive is tested first: a pooler in
+//! transaction mode takes the LISTEN and delivers nothing. Its sessions serve others, so it is asked as little as possible.
 
-use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fencepost_core::Result;
-use tokio::sync::mpsc::{Receiver, channel};
+use fencepost_core::refusal::store_closed;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use tokio_postgres::types::Type;
-use tokio_postgres::{AsyncMessage, Client, Connection, Socket};
 
-use crate::connection::Connections;
-use crate::error::driver_error;
-use crate::store::PostgresStore;
+use crate::connect::{Connector, Open};
+use crate::error::{Effect, driver_error, unanswered};
+use crate::store::{PostgresStore, WeakStore, column, one};
 
 /// How long an echo may take.
 const ECHO: Duration = Duration::from_secs(2);
 
-/// How long nobody tries again after it did not work.
+/// How long the server may take to listen, or to forget that it did.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// How long nobody tries again after there was no connection.
 const AGAIN: Duration = Duration::from_secs(30);
+
+/// How long nobody tries again after there was no echo: it lies in what stands between here and the server.
+const RARELY: Duration = Duration::from_secs(600);
+
+/// How long nobody tries again after a connection that heard was lost.
+const SOON: Duration = Duration::from_secs(1);
 
 /// So many notifications wait to be read at most; more are dropped, as they are hints.
 const WAITING: usize = 1024;
 
+/// How often is looked whether a session serves others too.
+const LOOKS: usize = 3;
+
+const SESSION: &str = "select pg_backend_pid()";
 const NOTIFY: &str = "select pg_notify('fencepost', $1)";
 
-/// A connection that listens, or the memory of one that failed.
+/// A task that listens.
 pub(crate) struct Listener {
-    open: Option<Open>,
-    since: Instant,
+    task: JoinHandle<()>,
+    heard: Receiver<i64>,
+    hears: Arc<AtomicBool>,
 }
 
-struct Open {
-    /// Listens for as long as it lives.
-    _client: Client,
-    driver: JoinHandle<()>,
-    heard: Receiver<String>,
-}
+/// Until when nobody tries, as there was no echo. It outlives listeners.
+pub(crate) type Deaf = Arc<Mutex<Option<Instant>>>;
 
-impl Drop for Open {
+impl Drop for Listener {
     fn drop(&mut self) {
-        self.driver.abort();
+        self.task.abort();
     }
 }
 
 impl Listener {
-    /// Listens from now on, if that works here.
-    pub(crate) async fn start(store: &PostgresStore) -> Self {
-        let open = match tokio::time::timeout(ECHO, connect(store)).await {
-            Ok(Ok(open)) => Some(open),
-            Ok(Err(error)) => {
-                tracing::debug!(%error, "cannot listen for notifications");
-                None
-            }
-            Err(_) => {
-                tracing::info!(
-                    "notifications do not arrive here, as behind a pooler in transaction mode: wakes come by polling"
-                );
-                None
-            }
-        };
-        Self { open, since: Instant::now() }
-    }
-
-    /// Whether it is time to try again.
-    pub(crate) fn is_to_be_renewed(&self) -> bool {
-        match &self.open {
-            Some(open) => open.driver.is_finished(),
-            None => self.since.elapsed() >= AGAIN,
-        }
+    /// Listens from now on, if and when that works here. Keeps no store from being dropped.
+    pub(crate) fn start(store: &PostgresStore, deaf: Deaf) -> Self {
+        let (tell, heard) = channel(WAITING);
+        let hears = Arc::new(AtomicBool::new(false));
+        let (connector, weak) = (store.connections().connector().clone(), store.downgrade());
+        let task = store.runtime().spawn(listen(weak, connector, tell, hears.clone(), deaf));
+        Self { task, heard, hears }
     }
 
     /// Whether notifications arrive.
     pub(crate) fn hears(&self) -> bool {
-        self.open.as_ref().is_some_and(|open| !open.driver.is_finished())
+        self.hears.load(Ordering::Relaxed)
     }
 
     /// The next notification's hash. Waits for ever when nothing can come. Cancel-safe.
     pub(crate) async fn heard(&mut self) -> i64 {
-        loop {
-            let heard = match &mut self.open {
-                Some(open) => open.heard.recv().await,
-                None => None,
-            };
-            match heard.map(|payload| payload.parse()) {
-                Some(Ok(hash)) => return hash,
-                Some(Err(_)) => {}
-                None => std::future::pending().await,
-            }
+        match self.heard.recv().await {
+            Some(hash) => hash,
+            None => std::future::pending().await,
         }
     }
 }
 
-async fn connect(store: &PostgresStore) -> Result<Open> {
-    let (client, driver, mut heard) = store.connections().listening().await?;
-    client.batch_execute("listen fencepost").await.map_err(driver_error)?;
-    let open = |heard| Open { _client: client, driver, heard };
-    // Sent through another session: a pooler would hand an own one back with its answer.
-    let echo = format!("echo {}", fencepost_core::random_u64()?);
-    store.read("wakes", NOTIFY, &[(&echo, Type::TEXT)]).await?;
-    while heard.recv().await.is_some_and(|payload| payload != echo) {}
-    Ok(open(heard))
+/// Whether notifications arrive at this store.
+pub(crate) async fn notifies(store: &PostgresStore) -> bool {
+    let ears = connect(store.connections().connector(), &store.downgrade()).await;
+    ears.is_ok_and(|ears| ears.is_some())
 }
 
-impl Connections {
-    /// A connection beside the pool, with what it hears.
-    async fn listening(&self) -> Result<(Client, JoinHandle<()>, Receiver<String>)> {
-        let (heard, receiver) = channel(WAITING);
-        let config = self.config();
-        let (client, driver) = match self.tls() {
-            crate::tls::Tls::Plain => {
-                let (client, connection) = config.connect(tokio_postgres::NoTls).await.map_err(driver_error)?;
-                (client, tokio::spawn(drive(connection, heard)))
+async fn listen(store: WeakStore, connector: Arc<Connector>, tell: Sender<i64>, hears: Arc<AtomicBool>, deaf: Deaf) {
+    loop {
+        let until = *deaf.lock().expect("no panic while it is held");
+        if let Some(until) = until {
+            tokio::time::sleep_until(until.into()).await;
+        }
+        let pause = match connect(&connector, &store).await {
+            Ok(Some(mut ears)) => {
+                hears.store(true, Ordering::Relaxed);
+                while let Some(payload) = ears.heard.recv().await {
+                    if let Ok(hash) = payload.parse() {
+                        let _ = tell.try_send(hash);
+                    }
+                }
+                hears.store(false, Ordering::Relaxed);
+                SOON
             }
-            #[cfg(feature = "tls")]
-            crate::tls::Tls::Rustls(tls) => {
-                let (client, connection) = config.connect(tls.clone()).await.map_err(driver_error)?;
-                (client, tokio::spawn(drive(connection, heard)))
+            Ok(None) => {
+                tracing::info!(
+                    "notifications do not arrive here, as behind a pooler in transaction mode: wakes come by polling"
+                );
+                *deaf.lock().expect("no panic while it is held") = Some(Instant::now() + RARELY);
+                continue;
+            }
+            Err(error) => {
+                tracing::debug!(%error, "cannot listen for notifications");
+                AGAIN
             }
         };
-        Ok((client, driver, receiver))
+        tokio::time::sleep(pause).await;
     }
 }
 
-async fn drive<S>(mut connection: Connection<Socket, S>, heard: tokio::sync::mpsc::Sender<String>)
-where
-    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
-{
-    while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
-        if let AsyncMessage::Notification(notification) = message {
-            let _ = heard.try_send(notification.payload().to_owned());
+/// A connection that listens.
+struct Ears {
+    heard: Receiver<String>,
+    _open: Open,
+}
+
+/// A connection on which notifications arrive; nothing when none does.
+async fn connect(connector: &Connector, store: &WeakStore) -> Result<Option<Ears>> {
+    let (tell, mut heard) = channel(WAITING);
+    let open = connector.open(Some(&tell)).await?;
+    drop(tell);
+    let answered = async |sql| match timeout(ANSWER, open.client.batch_execute(sql)).await {
+        Ok(answer) => answer.map_err(driver_error),
+        Err(_) => Err(unanswered(Effect::Read)),
+    };
+    let other = store.upgrade().ok_or_else(store_closed)?;
+    for _ in 0..LOOKS {
+        let own = timeout(ANSWER, open.client.query_typed(SESSION, &[])).await;
+        let own = own.map_err(|_| unanswered(Effect::Read))?.map_err(driver_error)?;
+        let others = other.read("wakes", SESSION, &[]).await?;
+        if column::<i32>(one(&own)?, 0)? == column::<i32>(one(&others)?, 0)? {
+            // A pooler, for which the LISTEN would be left behind in a session that is not this connection's.
+            return Ok(None);
+        }
+    }
+    answered("listen fencepost").await?;
+    // Sent through another session: a pooler would hand an own one back with its answer.
+    let echo = format!("echo {}", fencepost_core::random_u64()?);
+    other.read("wakes", NOTIFY, &[(&echo, Type::TEXT)]).await?;
+    drop(other);
+    let comes = async {
+        while let Some(payload) = heard.recv().await {
+            if payload == echo {
+                return true;
+            }
+        }
+        false
+    };
+    match timeout(ECHO, comes).await {
+        Ok(true) => Ok(Some(Ears { heard, _open: open })),
+        Ok(false) => Err(unanswered(Effect::Read)),
+        Err(_) => {
+            // With luck it reaches the session that took the LISTEN.
+            answered("unlisten fencepost").await?;
+            Ok(None)
         }
     }
 }

@@ -15,7 +15,7 @@ pub struct PostgresOptions {
 }
 
 impl Default for PostgresOptions {
-    /// An existing schema, 8 connections, 5 s to connect, 5 s to wait for a connection, 15 s for a call.
+    /// An existing schema, 8 connections, 5 s to connect to an address, 5 s to wait for a connection, 15 s for a call.
     fn default() -> Self {
         Self {
             create: false,
@@ -44,7 +44,8 @@ impl PostgresOptions {
         self
     }
 
-    /// How long it may take to connect to the server.
+    /// How long it may take to connect to one address, the login included; then the next one is tried. `connect_timeout` in the URL, in
+    /// seconds, goes before it.
     #[must_use]
     pub fn connect_timeout(mut self, bound: Duration) -> Self {
         self.connect_timeout = bound;

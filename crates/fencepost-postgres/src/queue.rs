@@ -4,21 +4,28 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use fencepost_core::{
-    Created, Dropped, IdempotencyKey, Key, MessageId, Moment, NewMessage, OnceTtl, Partitions, QueueName, QueueStatus,
-    Queues, Result, Retention, SentOnce, Topic,
+    Created, Dropped, Error, IdempotencyKey, Key, Kind, MessageId, Moment, NewMessage, OnceTtl, Partitions, QueueName,
+    QueueStatus, Queues, Result, Retention, SentOnce, Topic,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use crate::connection::Parameter;
 use crate::error::damaged;
+use crate::numbered::OfQueue;
 use crate::store::{PostgresStore, column, one};
 use crate::time::At;
 
 const CREATE: &str = "select fencepost.create_queue($1, $2)";
 const DROP: &str = "select fencepost.drop_queue($1, $2)";
-const SEND: &str = "select {q}_send($1, $2, $3, $4::jsonb)";
-const SEND_ALL: &str = "select {q}_send_many($1, $2, $3, $4, $5, $6, $7, $8)";
+const SEND: OfQueue = OfQueue {
+    by_number: "select {q}_send($1, $2, $3, $4::jsonb)",
+    by_name: "select fencepost.send($5, $1, $2, $3, $4::jsonb)",
+};
+const SEND_ALL: OfQueue = OfQueue {
+    by_number: "select {q}_send_many($1, $2, $3, $4, $5, $6, $7, $8)",
+    by_name: "select fencepost._send_many($9, $1, $2, $3, $4, $5, $6, $7, $8)",
+};
 pub(crate) const SEND_MANY: &str = "select fencepost._send_many($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 pub(crate) const SEND_ONCE: &str =
     "select * from fencepost._send_one_once($1, $2, $3, $4, $5, $6, $7 * interval '1 microsecond', $8, $9, $10, $11)";
@@ -59,7 +66,7 @@ impl Queues for PostgresStore {
             None => {
                 let columns = Columns::of(queue, std::slice::from_ref(&message));
                 let rows = self.write_to("send", queue, SEND_ALL, &columns.values()[1..]).await?;
-                *identities(one(&rows)?)?.first().ok_or_else(unanswered)?
+                *identities(one(&rows)?)?.first().ok_or_else(no_id)?
             }
         };
         self.wake(&Topic::Messages(queue.clone()));
@@ -310,8 +317,9 @@ pub(crate) fn sent_once(row: &Row) -> Result<SentOnce> {
     Ok(SentOnce { id: identity(row)?, deduplicated: column(row, 1)? })
 }
 
-fn unanswered() -> fencepost_core::Error {
-    fencepost_core::Error::new(fencepost_core::Kind::Internal, "the server answered no id")
+/// The error of a send that was answered with nothing.
+pub(crate) fn no_id() -> Error {
+    Error::new(Kind::Internal, "the server answered no id")
 }
 
 fn status(row: &Row) -> Result<QueueStatus> {

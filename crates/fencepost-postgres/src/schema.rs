@@ -112,7 +112,7 @@ fn judge(installed: &Installed, source: &Source, create: bool, place: &str) -> R
     let own = env!("CARGO_PKG_VERSION");
     let functions_fit = installed.functions.as_ref().is_some_and(|(program, checksum)| {
         // Of two programs with one schema the newer one's functions serve both.
-        numbers(program) > numbers(own) || *checksum == source.functions_checksum()
+        precedence(program) > precedence(own) || *checksum == source.functions_checksum()
     });
     if version == known && functions_fit {
         return Ok(Judged::Current);
@@ -131,8 +131,24 @@ fn judge(installed: &Installed, source: &Source, create: bool, place: &str) -> R
         .hinted("`fencepost init` upgrades it"))
 }
 
-fn numbers(version: &str) -> Vec<u64> {
-    version.split(['.', '-']).map(|part| part.parse().unwrap_or(0)).collect()
+/// Which of two versions is newer, as semantic versioning has it: a pre-release comes before its release.
+fn precedence(version: &str) -> (Vec<u64>, bool, Vec<Identifier<'_>>) {
+    let version = version.split('+').next().unwrap_or_default();
+    let (release, before) =
+        version.split_once('-').map_or((version, None), |(release, before)| (release, Some(before)));
+    let identifiers = before.into_iter().flat_map(|before| before.split('.'));
+    (
+        release.split('.').map(|number| number.parse().unwrap_or(0)).collect(),
+        before.is_none(),
+        identifiers.map(|text| text.parse().map_or(Identifier::Word(text), Identifier::Number)).collect(),
+    )
+}
+
+/// A part of what stands after the hyphen; numbers come before words.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Identifier<'v> {
+    Number(u64),
+    Word(&'v str),
 }
 
 fn decode(rows: &[Row]) -> Result<Installed> {
@@ -205,13 +221,15 @@ async fn install(connections: &Connections, source: &Source) -> Result<()> {
     let place = connections.location();
     let mut lent = connections.lend().await?;
     let work = async {
-        let begin = lent.client_mut().build_transaction().isolation_level(IsolationLevel::ReadCommitted);
+        let begin = lent.begin().build_transaction().isolation_level(IsolationLevel::ReadCommitted);
         let transaction = begin.read_only(false).start().await.map_err(driver_error)?;
         fill(&transaction, source, place).await?;
         transaction.commit().await.map_err(|error| crate::error::call_error(error, Effect::Write))
     };
-    let answer = tokio::time::timeout(BOUND, work).await.unwrap_or_else(|_| Err(unanswered(Effect::Write)));
-    lent.give_back_after(answer)
+    match tokio::time::timeout(BOUND, work).await {
+        Ok(answer) => lent.end_with(answer),
+        Err(_) => Err(unanswered(Effect::Write)),
+    }
 }
 
 async fn fill(transaction: &Transaction<'_>, source: &Source, place: &str) -> Result<()> {
@@ -266,8 +284,33 @@ async fn record(transaction: &Transaction<'_>, version: i32, name: &str, checksu
     transaction.execute_typed(RECORD, &values).await.map(drop).map_err(driver_error)
 }
 
-/// What the server says of SQL that it does not take: with the message, since only it tells which statement.
+/// What the server says of SQL that it does not take.
 fn broken(error: tokio_postgres::Error, what: &str) -> Error {
-    let said = error.as_db_error().map(|reported| reported.message().to_owned()).unwrap_or_default();
-    driver_error(error).attempting(format_args!("cannot install `{what}`: {said}"))
+    driver_error(error).attempting(format_args!("cannot install `{what}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pre_release_is_older_than_its_release() {
+        let rising = [
+            "0.9.10",
+            "1.0.0-alpha",
+            "1.0.0-alpha.1",
+            "1.0.0-alpha.beta",
+            "1.0.0-beta.2",
+            "1.0.0-beta.11",
+            "1.0.0-rc.1",
+            "1.0.0",
+            "1.0.1-rc.1",
+            "1.0.1",
+            "1.10.0",
+        ];
+        for pair in rising.windows(2) {
+            assert!(precedence(pair[0]) < precedence(pair[1]), "{pair:?}");
+        }
+        assert_eq!(precedence("1.0.0+linux"), precedence("1.0.0"));
+    }
 }

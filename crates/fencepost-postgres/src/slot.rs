@@ -17,6 +17,7 @@ use crate::connection::Parameter;
 use crate::consumer::path_of;
 use crate::deliver::GiveBack;
 use crate::error::damaged;
+use crate::numbered::OfQueue;
 use crate::queue::micros;
 use crate::store::{PostgresStore, column, one};
 use crate::time::At;
@@ -24,11 +25,22 @@ use crate::time::At;
 const CLAIM: &str = "select slot, epoch, expires_at, origin, lost_by, (open).batch_id,
     coalesce(((open).next).pos, ((open).next).h), (open).size, (open).deliveries, (open).crashes, (open).plain, (open).alone
     from fencepost._claim($1, $2, $3, $4 * interval '1 microsecond', $5, $6)";
-const RECEIVE: &str = "select acked, batch_id, batch_deliveries, crashes, position, id, key, kind, payload, headers::text, attempt, deliveries,
-    created_at from {q}_receive($1, $2, $3, $4, $5)";
-const ACK_RECEIVE: &str =
-    "select acked, batch_id, batch_deliveries, crashes, position, id, key, kind, payload, headers::text, attempt,
-    deliveries, created_at from {q}_receive($1, $2, $3, $4, $5, $6)";
+const RECEIVE: OfQueue = OfQueue {
+    by_number:
+        "select acked, batch_id, batch_deliveries, crashes, position, id, key, kind, payload, headers::text, attempt,
+        deliveries, created_at from {q}_receive($1, $2, $3, $4, $5)",
+    by_name:
+        "select acked, batch_id, batch_deliveries, crashes, position, id, key, kind, payload, headers::text, attempt,
+        deliveries, created_at from fencepost._receive($1, $2, $3, $4, $5)",
+};
+const ACK_RECEIVE: OfQueue = OfQueue {
+    by_number:
+        "select acked, batch_id, batch_deliveries, crashes, position, id, key, kind, payload, headers::text, attempt,
+        deliveries, created_at from {q}_receive($1, $2, $3, $4, $5, $6)",
+    by_name:
+        "select acked, batch_id, batch_deliveries, crashes, position, id, key, kind, payload, headers::text, attempt,
+        deliveries, created_at from fencepost._receive($1, $2, $3, $4, $5, $6)",
+};
 pub(crate) const ACK: &str = "select fencepost.ack($1, $2, $3, $4, $5)";
 const ACK_THROUGH: &str = "select fencepost.ack_through($1, $2, $3, $4, $5, $6)";
 const NACK: &str = "select what, due_at, withdrawn

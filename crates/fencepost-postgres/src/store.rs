@@ -1,8 +1,8 @@
 //! An open store: its connections, its sleepers, and how a call is made.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
 use fencepost_core::{Error, Kind, Result, Store, StoreInfo, Timestamp, Topic, WakeHub};
@@ -13,7 +13,6 @@ use tokio_postgres::types::FromSql;
 use crate::connection::{Connections, Parameter};
 use crate::deliver::{GiveBack, deliver};
 use crate::error::{Effect, driver_error};
-use crate::numbered::Numbers;
 use crate::options::PostgresOptions;
 use crate::schema;
 use crate::source::{Source, VERSION};
@@ -28,11 +27,10 @@ const NOW: &str = "select fencepost._clock()";
 #[derive(Clone)]
 pub struct PostgresStore(Arc<Inner>);
 
-pub(crate) struct Inner {
+struct Inner {
     connections: Connections,
     hub: WakeHub,
     watcher: Watcher,
-    numbers: Numbers,
     closed: AtomicBool,
     runtime: Handle,
     info: StoreInfo,
@@ -46,9 +44,14 @@ impl Drop for Inner {
     }
 }
 
-impl From<Arc<Inner>> for PostgresStore {
-    fn from(inner: Arc<Inner>) -> Self {
-        Self(inner)
+/// A store that may be dropped meanwhile.
+#[derive(Clone)]
+pub(crate) struct WeakStore(Weak<Inner>);
+
+impl WeakStore {
+    /// The store, if it is still there and open.
+    pub(crate) fn upgrade(&self) -> Option<PostgresStore> {
+        self.0.upgrade().map(PostgresStore).filter(|store| !store.is_closed())
     }
 }
 
@@ -57,13 +60,14 @@ impl PostgresStore {
     ///
     /// Several hosts, separated by commas, are tried in turn until one takes writes. `sslmode` is `disable`, `prefer` (the default:
     /// encrypted where the server has it, whoever that is) or `require` (encrypted, and the server's certificate is checked against
-    /// its name and the known authorities, or those in the file that `sslrootcert` names).
+    /// its name and the known authorities, or those in the file that `sslrootcert` names). `sslrootcert` alone means `require`. Each
+    /// address has [`PostgresOptions::connect_timeout`].
     ///
     /// # Errors
     /// `invalid_input` for a URL that cannot be read; `not_found` (code `no_store`) when no schema is installed and
     /// [`PostgresOptions::create`] is off; `schema` when it is of a newer version, of an older one and not to be upgraded, or not
     /// fencepost's; `unsupported` on a server older than PostgreSQL 14; `unavailable`, with a narrower code: `unreachable`,
-    /// `access_denied`, `no_database`, `read_only`, `untrusted_server`, `too_many_connections`.
+    /// `access_denied`, `no_database`, `read_only`, `untrusted_server`, `cannot_connect`, `too_many_connections`.
     pub async fn open(url: &str, options: PostgresOptions) -> Result<Self> {
         Self::connect(url, &options).await.map_err(|error| error.during("open"))
     }
@@ -72,7 +76,7 @@ impl PostgresStore {
         let runtime = Handle::try_current().map_err(|cause| {
             Error::new(Kind::Unsupported, "cannot open the store outside of a tokio runtime").caused_by(cause)
         })?;
-        let connections = Connections::new(url, options)?;
+        let connections = Connections::new(url, options, runtime.clone())?;
         let source = options.sql_folder.as_deref().map_or_else(|| Ok(Source::carried()), Source::folder)?;
         let engine_version = schema::prepare(&connections, &source, options.create).await?;
         let info = StoreInfo {
@@ -82,9 +86,8 @@ impl PostgresStore {
             engine_version,
         };
         let (hub, watcher, closed) = (WakeHub::default(), Watcher::default(), AtomicBool::new(false));
-        let numbers = Numbers::default();
-        let store = Self(Arc::new(Inner { connections, hub: hub.clone(), watcher, numbers, closed, runtime, info }));
-        watch(&store, Arc::downgrade(&store.0), hub);
+        let store = Self(Arc::new(Inner { connections, hub: hub.clone(), watcher, closed, runtime, info }));
+        watch(&store, hub);
         Ok(store)
     }
 
@@ -108,7 +111,7 @@ impl PostgresStore {
     /// # Errors
     /// `unavailable`, with a narrower code as those of [`PostgresStore::open`].
     pub async fn client(&self) -> Result<tokio_postgres::Client> {
-        self.0.connections.client().await.map_err(|error| error.during("connect"))
+        self.0.connections.connector().client().await.map_err(|error| error.during("connect"))
     }
 
     /// Closes the store: calls that were begun are finished, later ones answer `unavailable` with code `store_closed`, and sleepers
@@ -118,6 +121,10 @@ impl PostgresStore {
         self.0.connections.close();
         self.0.hub.close();
         self.0.watcher.end();
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakStore {
+        WeakStore(Arc::downgrade(&self.0))
     }
 
     pub(crate) fn hub(&self) -> &WakeHub {
@@ -131,10 +138,6 @@ impl PostgresStore {
 
     pub(crate) fn watcher(&self) -> &Watcher {
         &self.0.watcher
-    }
-
-    pub(crate) fn numbers(&self) -> &Numbers {
-        &self.0.numbers
     }
 
     pub(crate) fn connections(&self) -> &Connections {
@@ -168,7 +171,7 @@ impl PostgresStore {
     pub(crate) async fn write_all(
         &self,
         operation: &'static str,
-        calls: &[(&'static str, &[Parameter<'_>])],
+        calls: &[(&str, &[Parameter<'_>])],
     ) -> Result<Vec<Vec<Row>>> {
         match calls {
             [] => Ok(Vec::new()),

@@ -36,8 +36,14 @@ pub(crate) fn is_refusal(_: &io::Error) -> bool {
     false
 }
 
+/// Whether a connection failed because of its encryption.
+#[cfg(not(feature = "tls"))]
+pub(crate) fn is_of_tls(_: &io::Error) -> bool {
+    false
+}
+
 #[cfg(feature = "tls")]
-pub(crate) use with_rustls::is_refusal;
+pub(crate) use with_rustls::{is_of_tls, is_refusal};
 
 #[cfg(feature = "tls")]
 mod with_rustls {
@@ -97,6 +103,11 @@ mod with_rustls {
     pub(crate) fn is_refusal(error: &io::Error) -> bool {
         let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
         matches!(cause, Some(rustls::Error::InvalidCertificate(_)))
+    }
+
+    /// Whether a connection failed because of its encryption.
+    pub(crate) fn is_of_tls(error: &io::Error) -> bool {
+        error.get_ref().is_some_and(|cause| cause.is::<rustls::Error>())
     }
 
     /// Encrypts without asking who the server is: what `sslmode=prefer` means, which whoever stands in between can turn off.

@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use fencepost_core::{
-    BatchId, Error, IdempotencyKey, Kind, LeaseToken, MessageId, NewMessage, OnceTtl, QueueName, Release, Result,
-    SentOnce, SlotToken,
+    BatchId, IdempotencyKey, LeaseToken, MessageId, NewMessage, OnceTtl, QueueName, Release, Result, SentOnce,
+    SlotToken,
 };
 use tokio_postgres::types::Type;
 use tokio_postgres::{Row, Transaction};
@@ -11,7 +11,7 @@ use tokio_postgres::{Row, Transaction};
 use crate::connection::Parameter;
 use crate::error::{Effect, call_error, driver_error};
 use crate::lease::GUARD;
-use crate::queue::{Columns, Once, SEND_MANY, SEND_ONCE, identities, sent_once};
+use crate::queue::{Columns, Once, SEND_MANY, SEND_ONCE, identities, no_id, sent_once};
 use crate::slot::{self, ACK, Presented, RELEASE, count};
 use crate::store::{column, one};
 
@@ -99,7 +99,7 @@ impl TransactionCalls for Transaction<'_> {
 
     async fn send_in(&self, queue: &QueueName, message: &NewMessage) -> Result<MessageId> {
         let ids = self.send_batch_in(queue, std::slice::from_ref(message)).await?;
-        ids.into_iter().next().ok_or_else(|| Error::new(Kind::Internal, "the server answered no id"))
+        ids.into_iter().next().ok_or_else(no_id)
     }
 
     async fn send_batch_in(&self, queue: &QueueName, messages: &[NewMessage]) -> Result<Vec<MessageId>> {

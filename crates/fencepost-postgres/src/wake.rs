@@ -2,15 +2,15 @@
 //! something has happened to what is slept on. Nobody asleep, nobody looks. The looks are the truth, notifications only save time.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fencepost_core::{Result, Topic, WakeHub, WakeReceiver, Wakeups};
 use tokio::sync::Notify;
 use tokio_postgres::types::Type;
 
-use crate::listen::Listener;
-use crate::store::{Inner, PostgresStore, column};
+use crate::listen::{Deaf, Listener};
+use crate::store::{PostgresStore, column};
 
 /// How often is looked, unless a look takes long.
 const LOOK: Duration = Duration::from_millis(250);
@@ -80,11 +80,11 @@ impl Watcher {
 }
 
 /// Starts the task. It ends when the store is closed or dropped, and keeps neither from happening.
-pub(crate) fn watch(store: &PostgresStore, inner: Weak<Inner>, hub: WakeHub) {
-    let came = store.watcher().came.clone();
+pub(crate) fn watch(store: &PostgresStore, hub: WakeHub) {
+    let (came, weak) = (store.watcher().came.clone(), store.downgrade());
     store.runtime().spawn(async move {
         let mut view = View::default();
-        while let Some(store) = upgrade(&inner) {
+        while let Some(store) = weak.upgrade() {
             view.follow(&hub.topics());
             if view.topics.is_empty() {
                 view.listener = None;
@@ -93,19 +93,18 @@ pub(crate) fn watch(store: &PostgresStore, inner: Weak<Inner>, hub: WakeHub) {
                 continue;
             }
             let since = Instant::now();
-            if let Err(error) = view.look(&store, &hub).await {
+            let cost = view.look(&store, &hub).await.unwrap_or_else(|error| {
                 // Polling stays the truth, so a look that failed costs time, not messages.
                 tracing::debug!(%error, "cannot look for what others have done");
-            }
+                since.elapsed()
+            });
             drop(store);
-            let rest = (since.elapsed() * REST).clamp(view.pace(), LONGEST);
+            // One that took long by chance, as when a connection had to be made for it, puts nothing off.
+            let usual = cost.min(std::mem::replace(&mut view.cost, cost));
+            let rest = (usual * REST).clamp(view.pace(), LONGEST);
             view.rest(rest, &hub, &came).await;
         }
     });
-}
-
-fn upgrade(inner: &Weak<Inner>) -> Option<PostgresStore> {
-    inner.upgrade().map(PostgresStore::from).filter(|store| !store.is_closed())
 }
 
 /// What is slept on, as it was last seen.
@@ -113,7 +112,10 @@ fn upgrade(inner: &Weak<Inner>) -> Option<PostgresStore> {
 struct View {
     topics: HashMap<Topic, Seen>,
     listener: Option<Listener>,
+    deaf: Deaf,
     registered: Option<Instant>,
+    /// What the last look has cost.
+    cost: Duration,
 }
 
 struct Seen {
@@ -142,8 +144,8 @@ impl View {
         self.topics.retain(|_, seen| now.duration_since(seen.last_slept_on) < LINGER);
     }
 
-    /// Wakes whom what has happened since the last look concerns.
-    async fn look(&mut self, store: &PostgresStore, hub: &WakeHub) -> Result<()> {
+    /// Wakes whom what has happened since the last look concerns. Returns how long the server took to tell.
+    async fn look(&mut self, store: &PostgresStore, hub: &WakeHub) -> Result<Duration> {
         let topics: Vec<Topic> = self.topics.keys().cloned().collect();
         let names: Vec<String> = topics.iter().map(name).collect();
         if self.registered.is_none_or(|at| at.elapsed() >= REGISTER) {
@@ -151,12 +153,14 @@ impl View {
             store.write("sleep", SLEEP, &[(&names, Type::TEXT_ARRAY)]).await?;
             self.registered = Some(Instant::now());
         }
-        if self.listener.as_ref().is_none_or(Listener::is_to_be_renewed) {
-            self.listener = Some(Listener::start(store).await);
+        if self.listener.is_none() {
+            self.listener = Some(Listener::start(store, self.deaf.clone()));
         }
         // ORDER: taken before the look, which shows all of them, or what came after.
         let own = std::mem::take(&mut *store.watcher().own.lock().expect("no panic while marks are held"));
+        let since = Instant::now();
         let rows = store.read("wakes", MARKS, &[(&names, Type::TEXT_ARRAY)]).await?;
+        let cost = since.elapsed();
         // A call whose answer came during the look has made the mark that the look shows, or an earlier one.
         let late = store.watcher().own.lock().expect("no panic while marks are held").clone();
         let now = Instant::now();
@@ -190,7 +194,7 @@ impl View {
                 hub.wake(topic);
             }
         }
-        Ok(())
+        Ok(cost)
     }
 
     /// How soon to look again.

@@ -185,10 +185,8 @@ async fn a_locked_lease_is_answered_at_once() {
             "nightly" => open.batch_execute("select from fencepost.lease for update").await.unwrap(),
             _ => open.batch_execute("select fencepost.lease_acquire('never used', 'b', '1 h')").await.unwrap(),
         }
-        let since = Instant::now();
+        // It answers while the lock is held, which is until the rollback: it has not waited for it.
         let answer = stage.store.acquire_lease(&named(name, "b", 10)).await.unwrap();
-        let elapsed = since.elapsed();
-        assert!(elapsed < Duration::from_millis(50), "{elapsed:?}");
         match (is_free, &answer) {
             (false, Acquired::Held { .. }) | (true, Acquired::Contended) => {}
             _ => panic!("{answer:?}"),

@@ -1,8 +1,8 @@
 //! Callers above READ COMMITTED: every call is refused with a hint, or right whatever its snapshot shows, or told to try again.
 
 use fencepost_core::{
-    ClaimSlot, ConsumerPath, Consumers, CreateConsumer, Kind, Members, NewMessage, Partitions, QueueName, Queues,
-    SlotCount, Slots, WorkerName,
+    BatchId, ClaimSlot, ConsumerPath, Consumers, CreateConsumer, Epoch, Kind, Members, NewMessage, Partitions,
+    QueueName, Queues, SlotCount, SlotIndex, SlotToken, Slots, WorkerName,
 };
 use fencepost_postgres::PostgresStore;
 
@@ -71,10 +71,11 @@ async fn a50_a_store_says_the_level_that_its_calls_take() {
     for level in LEVELS {
         let name = script.stage.database.name();
         run(&script.admin, &format!("alter database {name} set default_transaction_isolation = '{level}'")).await;
-        let store = PostgresStore::open(&script.stage.database.url(), options()).await.unwrap();
+        let patient = options().pool_timeout(std::time::Duration::from_secs(60));
+        let store = PostgresStore::open(&script.stage.database.url(), patient).await.unwrap();
         let path = ConsumerPath::new(level.replace(' ', "-"), "c").unwrap();
         let mut creates = Vec::new();
-        for _ in 0..10 {
+        for _ in 0..40 {
             let (store, path) = (store.clone(), path.clone());
             creates.push(tokio::spawn(async move {
                 store.create_queue(&path.queue, Partitions::default()).await?;
@@ -90,8 +91,7 @@ async fn a50_a_store_says_the_level_that_its_calls_take() {
         }
         for slot in 0..2 {
             let request = ClaimSlot::new(path.clone(), WorkerName::new("w").unwrap());
-            let grant =
-                store.claim_slot(&request, fencepost_core::SlotIndex::new(slot).unwrap()).await.unwrap().unwrap();
+            let grant = store.claim_slot(&request, SlotIndex::new(slot).unwrap()).await.unwrap().unwrap();
             while let Some(batch) = store.receive(&grant.token, fencepost_core::BatchSize::default()).await.unwrap() {
                 done += store.ack(&grant.token, batch.id).await.unwrap();
             }
@@ -100,6 +100,30 @@ async fn a50_a_store_says_the_level_that_its_calls_take() {
         assert_eq!(done, 5, "{level}");
         store.maintain(Some(&QueueName::new(path.queue.as_str()).unwrap())).await.unwrap();
         assert!(store.members(&path).await.unwrap().is_empty());
+    }
+}
+
+/// A call that is refused has let go of what it had locked, also where it takes a transaction to say its level.
+#[tokio::test]
+async fn a_refused_call_has_let_go_at_every_level() {
+    let Some(script) = Script::new(1).await else { return };
+    script.send(1).await;
+    let own = script.claim(0).await;
+    let (batch, _) = receive(&script.admin, own, 10).await.expect("a batch");
+    let path = ConsumerPath::new("q", "c").unwrap();
+    let token =
+        SlotToken { path, slot: SlotIndex::new(own.slot.into()).unwrap(), epoch: Epoch::new(own.epoch).unwrap() };
+    for level in ["read committed", "repeatable read"] {
+        let name = script.stage.database.name();
+        run(&script.admin, &format!("alter database {name} set default_transaction_isolation = '{level}'")).await;
+        let store = PostgresStore::open(&script.stage.database.url(), options()).await.unwrap();
+        // One that is refused for its level makes the store say it.
+        store.renew_slot(&token).await.unwrap();
+        for _ in 0..50 {
+            let error = store.ack(&token, BatchId::new(batch + 1).unwrap()).await.unwrap_err();
+            assert_eq!(error.kind(), Kind::Conflict, "{error:?}");
+            run(&script.admin, "select from fencepost.slot for update nowait").await;
+        }
     }
 }
 

@@ -87,7 +87,17 @@ impl Worker {
                 }
                 if rows.is_empty() { "nothing".to_owned() } else { "ok".to_owned() }
             }
-            Err(error) => error.code().map_or_else(|| error.to_string(), |state| state.code().to_owned()),
+            Err(error) => match error.as_db_error() {
+                // What the functions themselves found to be wrong is no drop.
+                Some(reported)
+                    if reported.code().code() == "XX000"
+                        && reported.detail().is_some_and(|detail| detail.contains("\"code\"")) =>
+                {
+                    format!("{} {}", reported.message(), reported.detail().unwrap_or_default())
+                }
+                Some(reported) => reported.code().code().to_owned(),
+                None => error.to_string(),
+            },
         };
         *self.told.entry(format!("{name} {told}")).or_default() += 1;
     }

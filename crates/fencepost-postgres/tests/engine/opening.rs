@@ -6,7 +6,7 @@ use fencepost_core::{AcquireLease, HolderName, Kind, LeaseName, Leases, Retry};
 use fencepost_postgres::{PostgresOptions, PostgresStore};
 use fencepost_test_support::{PgServer, TestDatabase, skip_or_fail};
 
-use crate::stage::{Stage, empty, installed, options};
+use crate::stage::{Stage, empty, installed, options, until_waiting};
 
 async fn refused(url: &str, options: PostgresOptions) -> fencepost_core::Error {
     let error = PostgresStore::open(url, options).await.expect_err("the place is refused");
@@ -115,6 +115,18 @@ async fn a_user_who_may_make_a_schema_installs_and_uses_it() {
     of_sql(&database, &format!("drop owned by {user} cascade; drop role {user}")).await;
 }
 
+/// What the server said is told once, as the cause; the driver's own word, that the server said something, is not.
+#[tokio::test]
+async fn the_cause_of_a_refusal_is_what_the_server_said() {
+    let Some(database) = installed(false).await else { return };
+    let nowhere = database.url().replace(database.name(), "nowhere");
+    let error = refused(&nowhere, options()).await;
+    let cause = std::error::Error::source(&error).expect("a cause");
+    let said = cause.downcast_ref::<tokio_postgres::error::DbError>().expect("the server's own");
+    assert_eq!(said.message(), "database \"nowhere\" does not exist");
+    assert!(cause.source().is_none());
+}
+
 #[tokio::test]
 async fn what_is_wrong_with_the_place_is_told_apart() {
     let Some(database) = installed(false).await else { return };
@@ -126,7 +138,11 @@ async fn what_is_wrong_with_the_place_is_told_apart() {
         (url.replace(&server.address().to_string(), "127.0.0.1:1"), "unreachable", Retry::Backoff),
         (url.replace(&server.address().to_string(), "no-such-host.example.com:5432"), "unreachable", Retry::Backoff),
     ];
-    for (url, code, retry) in cases {
+    // The server has no encryption, which is no matter of passwords.
+    let unencrypted = [&url, &url.replace(&format!(":{}", server.password()), "")]
+        .map(|url| (format!("{url}?sslmode=require"), "cannot_connect", Retry::Backoff));
+    let unencrypted = unencrypted.into_iter().filter(|_| cfg!(feature = "tls"));
+    for (url, code, retry) in cases.into_iter().chain(unencrypted) {
         let error = refused(&url, options()).await;
         assert_eq!((error.kind(), error.code(), error.retry()), (Kind::Unavailable, code, retry), "{error:?}");
         assert!(!format!("{error:?}").contains("hidden"), "{error:?}");
@@ -169,23 +185,13 @@ async fn a_pool_whose_connections_are_all_in_use_is_unavailable_within_its_bound
     open.batch_execute("select from fencepost.lease for update").await.unwrap();
     let (waits, late) = (store.clone(), token.clone());
     let waits = tokio::spawn(async move { waits.renew_lease(&late, None).await });
-    blocked(&stage).await;
+    until_waiting(&stage.client().await, 1).await;
     let since = Instant::now();
     let error = store.renew_lease(&token, None).await.unwrap_err();
     assert_eq!((error.kind(), error.code()), (Kind::Unavailable, "pool_exhausted"));
     assert!(since.elapsed() < Duration::from_secs(2), "{:?}", since.elapsed());
     open.rollback().await.unwrap();
     waits.await.unwrap().unwrap();
-}
-
-/// Waits until somebody waits for a lock.
-async fn blocked(stage: &Stage) {
-    let client = stage.client().await;
-    let waiting =
-        "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
-    while client.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0) == 0 {
-        tokio::task::yield_now().await;
-    }
 }
 
 #[tokio::test]

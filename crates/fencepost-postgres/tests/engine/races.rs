@@ -4,7 +4,7 @@ use fencepost_core::{AcquireLease, Acquired, HolderName, Kind, LeaseName, LeaseT
 use fencepost_postgres::TransactionCalls;
 use tokio_postgres::{Client, Transaction};
 
-use crate::stage::{Stage, ttl};
+use crate::stage::{Stage, ttl, until_waiting};
 
 /// An expired grant, and a takeover of it that has not been committed.
 async fn taken_over<'c>(stage: &Stage, client: &'c mut Client) -> (LeaseToken, Transaction<'c>) {
@@ -21,12 +21,7 @@ async fn taken_over<'c>(stage: &Stage, client: &'c mut Client) -> (LeaseToken, T
 
 /// Waits until somebody waits for a lock in the stage's database.
 pub async fn somebody_waits(stage: &Stage) {
-    let client = stage.client().await;
-    let waiting =
-        "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
-    while client.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0) == 0 {
-        tokio::task::yield_now().await;
-    }
+    until_waiting(&stage.client().await, 1).await;
 }
 
 async fn holder(stage: &Stage) -> String {

@@ -1,13 +1,11 @@
 //! What scripted orders of calls share: a queue with a consumer, calls as users of SQL make them, and waiting until somebody waits.
 
-use std::time::{Duration, Instant};
-
 use fencepost_core::Error;
 use fencepost_postgres::driver_error;
 use tokio::task::JoinHandle;
 use tokio_postgres::{Client, Row};
 
-use crate::stage::Stage;
+use crate::stage::{Stage, until_waiting};
 
 /// The queue `q` of 16 partitions with the consumer `c`, and who may do everything.
 pub struct Script {
@@ -65,13 +63,7 @@ impl Script {
 
     /// Returns once so many sessions wait for a lock in this database.
     pub async fn waiting(&self, how_many: i64) {
-        const WAIT: &str =
-            "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
-        let since = Instant::now();
-        while self.admin.query_one(WAIT, &[]).await.unwrap().get::<_, i64>(0) < how_many {
-            assert!(since.elapsed() < Duration::from_secs(10), "nobody waits");
-            tokio::task::yield_now().await;
-        }
+        until_waiting(&self.admin, how_many).await;
     }
 
     /// The newest version of a slot's state: what a refused call must not change.

@@ -1,7 +1,5 @@
 //! Two calls on one slot, in the order that goes wrong when a call judges by what it saw before it had the lock.
 
-use std::time::{Duration, Instant};
-
 use fencepost_core::Kind;
 
 use crate::script::{Own, Script, begin, call, claim, own, receive, run, value};
@@ -135,14 +133,11 @@ async fn a35_a_claim_does_not_wait_for_a_locked_slot() {
     for lock in ["key share", "no key update", "update"] {
         let blocker = script.client().await;
         run(&blocker, &format!("begin; select from fencepost.slot where slot = 0 for {lock}")).await;
-        // A first call of a session compiles what it takes.
-        call(&script.admin, "select * from fencepost.claim_slot('q', 'c', 0, 'w')").await.unwrap();
-        let since = Instant::now();
+        assert!(call(&script.admin, "select * from fencepost.claim_slot('q', 'c', 0, 'w')").await.unwrap().is_empty());
+        // It answers while the lock is held, which is until the blocker ends: it has not waited for it.
         let rows = call(&script.admin, "select slot, epoch from fencepost.claim('q', 'c', 'w', '10 s')").await.unwrap();
-        let took = since.elapsed();
         let granted = own(&rows).expect("the other slot is free");
         assert_eq!(granted.slot, 1, "{lock}");
-        assert!(took < Duration::from_millis(50), "{lock}: {took:?}");
         run(&blocker, "rollback").await;
         run(&script.admin, &format!("select fencepost.release_slot({})", granted.arguments())).await;
     }

@@ -5,7 +5,7 @@ use fencepost_postgres::PostgresStore;
 use fencepost_test_support::{DEFAULT_MAJOR, PgServer, PrivateServer, TestDatabase, skip_or_fail};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
-use crate::stage::options;
+use crate::stage::{installed, options, until};
 
 struct Authority(CertifiedIssuer<'static, KeyPair>);
 
@@ -35,9 +35,7 @@ async fn encrypt(server: &PrivateServer, (certificate, key): (String, String)) {
     }
     server.set("ssl", "on").await.unwrap();
     let shown = async || admin.query_one("show ssl", &[]).await.unwrap().get::<_, String>(0);
-    while shown().await != "on" {
-        tokio::task::yield_now().await;
-    }
+    until("the server encrypts", async || shown().await == "on").await;
 }
 
 async fn is_encrypted(database: &TestDatabase) -> bool {
@@ -102,11 +100,23 @@ async fn a_certificate_for_another_name_is_refused() {
     assert_eq!(error.code(), "untrusted_server", "{error:?}");
 }
 
+/// Who names an authority is not content with a server without encryption, unless the URL says so.
+#[tokio::test]
+async fn an_authority_that_is_named_is_asked_for() {
+    let Some(database) = installed(false).await else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("root.pem");
+    std::fs::write(&root, Authority::new().0.pem()).unwrap();
+    let url = format!("{}?sslrootcert={}", database.url(), root.display());
+    let error = PostgresStore::open(&url, options()).await.unwrap_err();
+    assert_eq!((error.kind(), error.code()), (Kind::Unavailable, "cannot_connect"), "{error:?}");
+    PostgresStore::open(&format!("{url}&sslmode=prefer"), options()).await.unwrap();
+}
+
 async fn until_gone(database: &TestDatabase) {
     let client = database.connect().await.unwrap();
     let left =
         "select count(*) from pg_stat_activity where application_name = 'fencepost' and datname = current_database()";
-    while client.query_one(left, &[]).await.unwrap().get::<_, i64>(0) > 0 {
-        tokio::task::yield_now().await;
-    }
+    let gone = async || client.query_one(left, &[]).await.unwrap().get::<_, i64>(0) == 0;
+    until("the store's sessions are gone", gone).await;
 }

@@ -6,7 +6,7 @@ mod clock;
 use std::env;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fencepost_core::{ManualClock, Ttl};
 use fencepost_postgres::{PostgresOptions, PostgresStore};
@@ -100,6 +100,27 @@ fn contents(folder: &Path) -> String {
     let read =
         |path: &std::path::PathBuf| if path.is_dir() { contents(path) } else { std::fs::read_to_string(path).unwrap() };
     entries.iter().map(read).collect()
+}
+
+/// How long a test waits for what should be there in a moment.
+const IN_VAIN: Duration = Duration::from_secs(30);
+
+/// Waits until something is so.
+pub async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
+    let since = Instant::now();
+    while !is_so().await {
+        assert!(since.elapsed() < IN_VAIN, "waited in vain until {what}");
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Waits until so many sessions wait for a lock in the client's database. The client is in no transaction, which would see the same for
+/// as long as it lasts.
+pub async fn until_waiting(client: &Client, how_many: i64) {
+    const WAIT: &str =
+        "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
+    let waiting = async || client.query_one(WAIT, &[]).await.unwrap().get::<_, i64>(0);
+    until("somebody waits for a lock", async || waiting().await >= how_many).await;
 }
 
 pub fn ttl(seconds: u64) -> Ttl {
