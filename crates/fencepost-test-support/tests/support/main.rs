@@ -6,3 +6,4 @@ mod network;
 mod pooling;
 mod replication;
 mod servers;
+mod shared_memory;
