@@ -15,7 +15,7 @@ use crate::template::{Template, run};
 use crate::{Unavailable, place};
 
 /// What every server of tests is set to, unless a test says otherwise.
-const SETTINGS: [(&str, &str); 18] = [
+pub const SETTINGS: [(&str, &str); 18] = [
     ("listen_addresses", "127.0.0.1"),
     ("unix_socket_permissions", "0700"),
     ("max_connections", "200"),

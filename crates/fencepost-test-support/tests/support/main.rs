@@ -7,3 +7,4 @@ mod pooling;
 mod replication;
 mod servers;
 mod shared_memory;
+mod sharing;
