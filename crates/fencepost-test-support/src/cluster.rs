@@ -169,17 +169,23 @@ impl Cluster {
     }
 }
 
-/// A port of this host that nobody has.
-pub fn free_port() -> Result<u16> {
+/// Listens at a port of this host that nobody has.
+pub fn listen() -> Result<TcpListener> {
     for _ in 0..1000 {
         let random = getrandom::u32().map_err(|error| Unavailable::failed("no random numbers", error))?;
         let port = PORTS.start + random % (PORTS.end - PORTS.start);
         let port = u16::try_from(port).unwrap_or(u16::MAX);
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
-            return Ok(port);
+        if let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+            return Ok(listener);
         }
     }
     Err(Unavailable::Failed("no port is free".into()))
+}
+
+/// A port of this host that nobody has at the moment: who is to listen there may find that somebody has taken it.
+pub fn free_port() -> Result<u16> {
+    let address = listen()?.local_addr();
+    address.map(|address| address.port()).map_err(|error| Unavailable::failed("a port is not known", error))
 }
 
 /// The processes that `parent` has started and that are there.
@@ -191,7 +197,7 @@ fn children(parent: Pid) -> Vec<Pid> {
 }
 
 /// Whether a process is there and has not ended.
-fn is_alive(process: Pid) -> bool {
+pub fn is_alive(process: Pid) -> bool {
     state(process).is_some_and(|(state, _)| !['Z', 'X'].contains(&state))
 }
 
