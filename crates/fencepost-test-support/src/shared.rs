@@ -17,6 +17,9 @@ use crate::{Unavailable, guard, place};
 /// How many seconds a server waits for the next user, unless `FENCEPOST_PG_IDLE` says otherwise.
 const IDLE_SECONDS: u32 = 600;
 
+/// For all tests that run at once. It costs 40 MB of shared memory and a tenth of a second to start, which others do without.
+const CONNECTIONS: u32 = 1000;
+
 /// A server that this process uses, and keeps in use.
 struct Used {
     cluster: Arc<Cluster>,
@@ -76,7 +79,8 @@ fn start_new(template: Template, settings: &[(String, String)], locks: &Path) ->
 /// What this run asks of the server beyond what is usual.
 fn settings() -> Vec<(String, String)> {
     let fsync = env::var("FENCEPOST_PG_FSYNC").map(|value| ("fsync".to_owned(), value));
-    fsync.into_iter().collect()
+    let connections = ("max_connections".to_owned(), CONNECTIONS.to_string());
+    fsync.into_iter().chain([connections]).collect()
 }
 
 fn idle_seconds() -> u32 {
