@@ -96,7 +96,7 @@ fn report(lines: &str) -> Option<String> {
     let rows: Vec<String> = counts.iter().map(|(missing, count)| format!("!!! {count:>5}  {missing}")).collect();
     (total > 0).then(|| {
         format!(
-            "!!! {total} LEFT OUT, as this is not installed:\n{}\n!!! `cargo xtask setup` installs it.",
+            "!!! {total} LEFT OUT, as this is not installed:\n{}\n!!! `cargo xtask setup` installs it; a JDK is the system's to bring.",
             rows.join("\n")
         )
     })
