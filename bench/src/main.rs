@@ -53,10 +53,8 @@ async fn run() -> Outcome<()> {
     if words.first().is_some_and(|first| first.parse::<Synchronous>().is_ok()) {
         return fencepost_bench_rows::run::<subject::Fencepost>(&words).await;
     }
-    if let [first, url] = words.as_slice()
-        && first == postgres::HOLD
-    {
-        return postgres::hold(url).await;
+    if words == [postgres::HOLD] {
+        return postgres::hold().await;
     }
     match Command::parse() {
         Command::Sqlite(place) => sqlite::run(place.rounds, &place.folder).await,

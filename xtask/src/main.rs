@@ -16,7 +16,8 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask <task>
 
-  setup [NAME…]   installs PostgreSQL for the tests: 14, 15, 16, 17, 18, pgbouncer; without names 15 and pgbouncer
+  setup [NAME…]   installs what the tests take of PostgreSQL: {all};
+                  without names {usual}
   test            every test, then the examples in the documentation; says what it left out for want of PostgreSQL
   test --require-postgres
                   the same, leaving nothing out
@@ -27,6 +28,10 @@ const USAGE: &str = "usage: cargo xtask <task>
   bench sqlite    measures beside what fencepost is built on
   bench postgres  measures PostgreSQL beside inserts, a skip-locked table and peers; --quick, --only ROW, --rounds N, --url URL
   bench peers     measures beside another store, which it builds first; --quick, --help";
+
+fn usage() -> String {
+    USAGE.replace("{all}", &postgres::ALL.join(", ")).replace("{usual}", &postgres::USUAL.join(", "))
+}
 
 /// What a task answers: an error is the sentence that says what is wrong.
 type Result<T = ()> = std::result::Result<T, String>;
@@ -44,7 +49,7 @@ fn main() -> ExitCode {
         ["bench", args @ ..] => bench::run(args),
         ["probe", names @ ..] => probe::run(names),
         _ => {
-            eprintln!("{USAGE}");
+            eprintln!("{}", usage());
             return ExitCode::from(2);
         }
     };
@@ -54,5 +59,15 @@ fn main() -> ExitCode {
             eprintln!("error: {error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn usage_names_all_that_setup_installs() {
+        let usage = super::usage();
+        assert!(super::postgres::ALL.iter().all(|name| usage.contains(name)), "{usage}");
+        assert!(!usage.contains('{'), "{usage}");
     }
 }

@@ -1,15 +1,22 @@
 //! A database for one side of one row: made, used by as many sessions as are wanted, and dropped.
 
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
 use fencepost::postgres::tokio_postgres::{Client, NoTls, connect};
 use fencepost::postgres::{PostgresOptions, PostgresStore};
 use fencepost::{ClaimSlot, ConsumerPath, Consumers, CreateConsumer, Partitions, Queues, SlotCount, Slots, WorkerName};
-use fencepost_bench_rows::Outcome;
+use fencepost_bench_rows::{Outcome, say};
 
-/// The database that every measurement has for itself.
-const NAME: &str = "fencepost_bench";
+/// How long dropping a database may take before it is left where it is.
+const DROPPED_WITHIN: Duration = Duration::from_secs(30);
 
+/// A database that a measurement has for itself, dropped with this value.
 pub struct Bed {
     admin: Client,
+    /// That of the server's other database.
+    server: String,
+    name: String,
     url: String,
 }
 
@@ -38,11 +45,12 @@ impl Counted {
 impl Bed {
     /// A fresh database on the server whose database `postgres`, or another, is at `url`.
     pub async fn make(url: &str) -> Outcome<Self> {
+        // No database of somebody else has it.
+        let name = format!("fencepost_bench_{:016x}", RandomState::new().hash_one(std::process::id()));
+        let own = with_database(url, &name).ok_or("the url of a server begins with `postgres://`")?;
         let admin = open(url).await?;
-        admin.batch_execute(&format!("drop database if exists {NAME} with (force)")).await?;
-        admin.batch_execute(&format!("create database {NAME}")).await?;
-        let (server, _) = url.rsplit_once('/').ok_or("the url names a database")?;
-        Ok(Self { admin, url: format!("{server}/{NAME}") })
+        admin.batch_execute(&format!("create database {name}")).await?;
+        Ok(Self { admin, server: url.into(), name, url: own })
     }
 
     pub fn url(&self) -> &str {
@@ -73,7 +81,7 @@ impl Bed {
         let row = own.query_one(tables, &[]).await?;
         let server = "select xact_commit::float8, (pg_current_wal_insert_lsn() - '0/0')::float8,
             pg_snapshot_xmax(pg_current_snapshot())::text::float8 from pg_stat_database where datname = $1";
-        let of_server = self.admin.query_one(server, &[&NAME]).await?;
+        let of_server = self.admin.query_one(server, &[&self.name]).await?;
         Ok(Counted {
             tuples: row.get(0),
             buffers: row.get(1),
@@ -89,6 +97,32 @@ impl Bed {
     }
 }
 
+impl Drop for Bed {
+    fn drop(&mut self) {
+        let (server, name) = (self.server.clone(), self.name.clone());
+        let dropped = async move {
+            let admin = open(&server).await?;
+            Outcome::Ok(admin.batch_execute(&format!("drop database if exists {name} with (force)")).await?)
+        };
+        // On a thread of its own: this one may be busy with the tasks of a runtime.
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(async { tokio::time::timeout(DROPPED_WITHIN, dropped).await? })
+        });
+        if !matches!(thread.join(), Ok(Outcome::Ok(()))) {
+            say(&format!("the database `{}` could not be dropped", self.name));
+        }
+    }
+}
+
+/// The URL of another database of the same server.
+fn with_database(url: &str, name: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    let (path, parameters) = rest.split_at(rest.find('?').unwrap_or(rest.len()));
+    let server = path.split('/').next()?;
+    Some(format!("{scheme}://{server}/{name}{parameters}"))
+}
+
 async fn open(url: &str) -> Outcome<Client> {
     let (client, connection) = connect(url, NoTls).await?;
     tokio::spawn(connection);
@@ -97,12 +131,30 @@ async fn open(url: &str) -> Outcome<Client> {
 
 /// Waits until what the sessions that were dropped have counted is there.
 pub async fn told() {
-    tokio::time::sleep(std::time::Duration::from_millis(1_200)).await;
+    tokio::time::sleep(Duration::from_millis(1_200)).await;
 }
 
 /// Claims slot `slot` of a consumer for an hour and returns the epoch.
 pub async fn claim(store: &PostgresStore, path: &ConsumerPath, slot: i64) -> Outcome<fencepost::SlotToken> {
     let claim = ClaimSlot::new(path.clone(), WorkerName::new(format!("bench {slot}"))?)
-        .ttl(fencepost::Ttl::new(std::time::Duration::from_secs(3_600))?);
+        .ttl(fencepost::Ttl::new(Duration::from_secs(3_600))?);
     Ok(store.claim(&claim).await?.ok_or("a slot is free")?.token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_names_another_database_and_keeps_the_rest() {
+        let named = |url| with_database(url, "bench");
+        assert_eq!(named("postgres://me:p@host:5432/mine").unwrap(), "postgres://me:p@host:5432/bench");
+        assert_eq!(named("postgres://host").unwrap(), "postgres://host/bench");
+        assert_eq!(
+            named("postgresql://one:1,two:2/mine?host=/run/postgresql&connect_timeout=5").unwrap(),
+            "postgresql://one:1,two:2/bench?host=/run/postgresql&connect_timeout=5"
+        );
+        assert_eq!(named("postgres:///?host=/run/postgresql").unwrap(), "postgres:///bench?host=/run/postgresql");
+        assert_eq!(named("host=localhost dbname=mine"), None);
+    }
 }

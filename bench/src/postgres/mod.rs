@@ -22,6 +22,9 @@ use bed::Bed;
 use drain::Drain;
 pub use worker::{HOLD, hold};
 
+/// Names the variable with the URL of a database for programs that are started, since everybody reads command lines.
+const URL: &str = "DATABASE_URL";
+
 /// What to measure, and how long.
 #[derive(Args)]
 pub struct Options {
@@ -35,7 +38,13 @@ pub struct Options {
     #[arg(long, default_value = "")]
     only: String,
     /// A database of the server to measure on, as a superuser of it; without, a server is started for the time.
-    #[arg(long = "url", default_value = "")]
+    #[arg(
+        long = "url",
+        env = "FENCEPOST_BENCH_SERVER",
+        hide_env_values = true,
+        default_value = "",
+        hide_default_value = true
+    )]
     server: String,
     /// The SQL file of PgQue, which is measured beside when it is named.
     #[arg(long, env = "PGQUE_SQL")]
@@ -246,7 +255,7 @@ async fn peer(options: &Options, row: &str, words: &[&str], figures: &mut Figure
     let Some(program) = &options.peer else { return Ok(()) };
     let bed = Bed::make(&options.server).await?;
     let mut command = tokio::process::Command::new(program);
-    command.arg(bed.url()).args(words).stdin(Stdio::null()).stderr(Stdio::inherit()).kill_on_drop(true);
+    command.args(words).env(URL, bed.url()).stdin(Stdio::null()).stderr(Stdio::inherit()).kill_on_drop(true);
     let output = command.output().await?;
     let text = String::from_utf8(output.stdout)?;
     if !output.status.success() {

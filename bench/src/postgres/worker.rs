@@ -13,7 +13,7 @@ use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::bed::{Bed, Counted, claim, told};
-use super::{Figures, Options, Side, key};
+use super::{Figures, Options, Side, URL, key};
 
 /// What a process is started for that holds a slot until it is killed.
 pub const HOLD: &str = "hold-postgres";
@@ -73,8 +73,8 @@ pub async fn wake(options: &Options, figures: &mut Figures) -> Outcome<()> {
 }
 
 /// Holds the only slot of the consumer until the process is killed.
-pub async fn hold(url: &str) -> Outcome<()> {
-    let store = fencepost::postgres::PostgresStore::open(url, Default::default()).await?;
+pub async fn hold() -> Outcome<()> {
+    let store = fencepost::postgres::PostgresStore::open(&std::env::var(URL)?, Default::default()).await?;
     let path = fencepost::ConsumerPath::new("bench", "worker")?;
     let settings = WorkerSettings::new(path, WorkerName::new("killed")?).ttl(Ttl::new(TTL)?);
     let worker = Worker::join(Arc::new(store), settings, Ages(unbounded_channel().0)).await?;
@@ -87,7 +87,8 @@ pub async fn takeover(options: &Options, figures: &mut Figures) -> Outcome<()> {
     let bed = Bed::make(&options.server).await?;
     let (store, path) = bed.store(16, 1).await?;
     let mut owner = tokio::process::Command::new(std::env::current_exe()?)
-        .args([HOLD, bed.url()])
+        .arg(HOLD)
+        .env(URL, bed.url())
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .spawn()?;

@@ -20,6 +20,7 @@ use crate::text::shown;
 pub const ERROR: Style = AnsiColor::Red.on_default().bold();
 const CAUSE: Style = Style::new().bold();
 pub const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+pub const NOTE: Style = AnsiColor::Green.on_default().bold();
 pub const HINT: Style = AnsiColor::Cyan.on_default().bold();
 
 /// The code of the error that says that nobody reads our output any more, as in `fencepost status | head -1`.

@@ -2,18 +2,23 @@
 
 use std::fmt::Write;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::cluster::{Cluster, free_port};
+use rustix::process::Pid;
+
+use crate::cluster::{Cluster, free_port, is_alive};
 use crate::error::Result;
 use crate::guard::Guard;
 use crate::server::{blocking, owned};
 use crate::template::run;
 use crate::{PgServer, TestDatabase, Unavailable, programs};
 
-/// How long it may take to answer.
+/// How long it may take to have a process of its own, which it names in a file.
+const STARTS_WITHIN: Duration = Duration::from_secs(2);
+
+/// How long it may take to listen.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 
 /// How often it is asked.
@@ -63,24 +68,53 @@ fn start(server: &Cluster, settings: &[(String, String)]) -> Result<(SocketAddr,
     let program = programs::pgbouncer()?;
     let folder = Cluster::folder(&server.template, "bouncer")?;
     let guard = Guard::tied(&folder)?;
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()?));
+    let mut tries = 3;
+    loop {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()?));
+        match start_at(address, &program, server, &folder, settings) {
+            // Somebody else may have taken the port.
+            Err(_) if tries > 1 => tries -= 1,
+            Err(error) => return Err(error),
+            Ok(()) => return Ok((address, guard)),
+        }
+    }
+}
+
+fn start_at(
+    address: SocketAddr,
+    program: &Path,
+    server: &Cluster,
+    folder: &Path,
+    settings: &[(String, String)],
+) -> Result {
     let written = || {
         fs::write(folder.join("users"), format!("\"postgres\" \"{}\"\n", server.template.password))?;
-        fs::write(folder.join("pgbouncer.ini"), configuration(server, &folder, address, settings))?;
+        fs::write(folder.join("pgbouncer.ini"), configuration(server, folder, address, settings))?;
         server.template.account.take(&folder.join("users"))
     };
     written().map_err(|error: std::io::Error| Unavailable::failed("cannot configure pgbouncer", error))?;
 
-    run(server.template.account.command(&program, &folder).args(["-q", "-d"]).arg(folder.join("pgbouncer.ini")))?;
-    let since = Instant::now();
-    while TcpStream::connect(address).is_err() {
-        if since.elapsed() > ANSWERS_WITHIN {
-            let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
-            return Err(Unavailable::failed("pgbouncer does not answer", log.trim()));
+    run(server.template.account.command(program, folder).args(["-q", "-d"]).arg(folder.join("pgbouncer.ini")))?;
+    let (since, mut goes_on) = (Instant::now(), true);
+    loop {
+        let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
+        // That somebody answers there would not say that it is this one.
+        if log.contains(&format!("listening on {address}")) {
+            return Ok(());
+        }
+        if !goes_on || since.elapsed() > ANSWERS_WITHIN {
+            return Err(Unavailable::failed("pgbouncer does not listen", log.trim()));
         }
         std::thread::sleep(LOOK);
+        // Looked at before the log, which has its last words.
+        goes_on = process(&folder.join("pid")).is_some() || since.elapsed() < STARTS_WITHIN;
     }
-    Ok((address, guard))
+}
+
+/// The process in a pid file, if it is there.
+fn process(file: &Path) -> Option<Pid> {
+    let process = Pid::from_raw(fs::read_to_string(file).ok()?.trim().parse().ok()?)?;
+    is_alive(process).then_some(process)
 }
 
 fn configuration(server: &Cluster, folder: &Path, address: SocketAddr, settings: &[(String, String)]) -> String {
@@ -97,4 +131,24 @@ fn configuration(server: &Cluster, folder: &Path, address: SocketAddr, settings:
         let _ = writeln!(text, "{name} = {value}");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::listen;
+    use crate::{DEFAULT_MAJOR, shared, skip_or_fail};
+
+    #[test]
+    fn a_port_that_somebody_else_has_is_noticed_and_another_is_good() {
+        let Some(program) = skip_or_fail(programs::pgbouncer()) else { return };
+        let Some(server) = skip_or_fail(shared::get(DEFAULT_MAJOR)) else { return };
+        let folder = Cluster::folder(&server.template, "bouncer").unwrap();
+        let _guard = Guard::tied(&folder).unwrap();
+        let taken = listen().unwrap();
+        let failed = start_at(taken.local_addr().unwrap(), &program, &server, &folder, &[]);
+        assert!(matches!(failed, Err(Unavailable::Failed(_))), "{failed:?}");
+        let free = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port().unwrap()));
+        start_at(free, &program, &server, &folder, &[]).unwrap();
+    }
 }

@@ -15,7 +15,7 @@ use crate::template::{Template, run};
 use crate::{Unavailable, place};
 
 /// What every server of tests is set to, unless a test says otherwise.
-const SETTINGS: [(&str, &str); 17] = [
+pub const SETTINGS: [(&str, &str); 18] = [
     ("listen_addresses", "127.0.0.1"),
     ("unix_socket_permissions", "0700"),
     ("max_connections", "200"),
@@ -24,6 +24,8 @@ const SETTINGS: [(&str, &str); 17] = [
     ("wal_level", "replica"),
     ("wal_keep_size", "128MB"),
     ("shared_buffers", "128MB"),
+    // In its data folder, which is removed however it ends.
+    ("dynamic_shared_memory_type", "mmap"),
     ("fsync", "on"),
     ("timezone", "UTC"),
     ("log_timezone", "UTC"),
@@ -119,12 +121,15 @@ impl Cluster {
             }
             thread::sleep(LOOK);
         }
-        // To the next start, an ended process that its parent has not heard of yet would look like a running server.
+        // To the next start, an ended process that its parent has not heard of yet would look like a running server. What the
+        // server said of itself is kept for the guard, which removes its shared memory unless a next start has done so.
+        let said = self.data().join("postmaster.pid");
         let socket = self.folder.join(format!(".s.PGSQL.{}", self.port));
-        for file in [self.data().join("postmaster.pid"), socket.with_extension(format!("{}.lock", self.port)), socket] {
-            match fs::remove_file(&file) {
+        let removed = [socket.with_extension(format!("{}.lock", self.port)), socket].map(fs::remove_file);
+        for done in removed.into_iter().chain([fs::rename(&said, self.folder.join("killed"))]) {
+            match done {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(Unavailable::failed(format_args!("cannot remove `{}`", file.display()), error));
+                    return Err(Unavailable::failed(format_args!("cannot tidy `{}`", self.folder.display()), error));
                 }
                 _ => {}
             }
@@ -164,17 +169,23 @@ impl Cluster {
     }
 }
 
-/// A port of this host that nobody has.
-pub fn free_port() -> Result<u16> {
+/// Listens at a port of this host that nobody has.
+pub fn listen() -> Result<TcpListener> {
     for _ in 0..1000 {
         let random = getrandom::u32().map_err(|error| Unavailable::failed("no random numbers", error))?;
         let port = PORTS.start + random % (PORTS.end - PORTS.start);
         let port = u16::try_from(port).unwrap_or(u16::MAX);
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
-            return Ok(port);
+        if let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+            return Ok(listener);
         }
     }
     Err(Unavailable::Failed("no port is free".into()))
+}
+
+/// A port of this host that nobody has at the moment: who is to listen there may find that somebody has taken it.
+pub fn free_port() -> Result<u16> {
+    let address = listen()?.local_addr();
+    address.map(|address| address.port()).map_err(|error| Unavailable::failed("a port is not known", error))
 }
 
 /// The processes that `parent` has started and that are there.
@@ -186,7 +197,7 @@ fn children(parent: Pid) -> Vec<Pid> {
 }
 
 /// Whether a process is there and has not ended.
-fn is_alive(process: Pid) -> bool {
+pub fn is_alive(process: Pid) -> bool {
     state(process).is_some_and(|(state, _)| !['Z', 'X'].contains(&state))
 }
 

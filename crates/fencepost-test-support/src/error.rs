@@ -7,6 +7,8 @@ use std::fmt;
 pub enum Unavailable {
     /// It is not installed here. Such a test may be left out: [`crate::skip_or_fail`].
     Missing(String),
+    /// It is not installed here, and nobody is asked to: such a test is left out wherever that is so.
+    Optional(String),
     /// It is installed, and failed.
     Failed(String),
 }
@@ -21,6 +23,7 @@ impl fmt::Display for Unavailable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing(what) => write!(f, "{what} is not installed; `cargo xtask setup` installs it"),
+            Self::Optional(what) => write!(f, "{what} is not installed"),
             Self::Failed(why) => f.write_str(why),
         }
     }

@@ -39,11 +39,31 @@ shared)
     ;;
 esac
 
-# The folder's name is random: a command line that has it is of a process that belongs here.
-for round in 1 2 3 4 5 6 7 8 9 10; do
-    found=$(printf '%s/' "$FOLDER" | grep -lF -f - /proc/[0-9]*/cmdline 2>/dev/null | sed 's,^/proc/,,; s,/cmdline$,,')
-    [ -n "$found" ] || break
-    kill -9 $found 2>/dev/null
+# What is run for the folder, which has a random name: what is called so and has the folder in its command line.
+found() {
+    printf '%s/' "$FOLDER" | grep -lF -f - /proc/[0-9]*/cmdline 2>/dev/null | while IFS=/ read -r _ _ process _; do
+        case $(cat "/proc/$process/comm" 2>/dev/null) in $1) echo "$process" ;; esac
+    done
+}
+
+# Those who may start a server or write to the folder are ended before it.
+for name in pg_ctl cp pg_basebackup pgbouncer; do kill -9 $(found "$name") 2>/dev/null; done
+# At once, though it still removes its shared memory, which outlives processes. A server kills those who do not obey after 5 s.
+round=0
+while servers=$(found postgres) && [ -n "$servers" ] && [ "$round" -lt 500 ]; do
+    if [ "$round" -lt 350 ]; then
+        kill -QUIT $servers
+    else
+        kill -9 $servers $(for server in $servers; do cat "/proc/$server/task/$server/children"; done)
+    fi 2>/dev/null
+    round=$((round + 1))
     sleep 0.02
+done
+# Of a server that was killed. Its number may be another's by now, but not with the same creator and nobody who uses it.
+for file in "$FOLDER/data/postmaster.pid" "$FOLDER/killed"; do
+    creator=$(sed -n 1p "$file" 2>/dev/null)
+    segment=$(sed -n 7p "$file" 2>/dev/null)
+    segment=$(awk -v id="${segment##* }" -v creator="$creator" '$2 == id && $5 == creator && $7 == 0 { print $2 }' /proc/sysvipc/shm)
+    [ -z "$segment" ] || ipcrm -m "$segment"
 done
 rm -rf "$FOLDER"

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Result;
 use crate::template::HALF;
-use crate::{Unavailable, guard, place};
+use crate::{Unavailable, guard, place, shared};
 
 /// Removes what nobody will remove otherwise; the caller holds the lock for the templates of `major`.
 pub fn sweep(major: u16, place: &Path) -> Result {
@@ -35,11 +35,7 @@ fn is_gone(process: u32) -> bool {
     !Path::new(&format!("/proc/{process}")).exists()
 }
 
-/// The folders of shared servers, which live longer than those who started them.
+/// The folders of shared servers that run, which live longer than those who started them.
 fn named_servers() -> Vec<PathBuf> {
-    let named = |major: &u16| {
-        let text = fs::read_to_string(place::folder().join(format!("lock-{major}/server"))).ok()?;
-        text.lines().next().map(PathBuf::from)
-    };
-    crate::MAJORS.iter().filter_map(named).collect()
+    place::all_locks().iter().filter_map(|locks| shared::named(locks)).map(|(folder, _)| folder).collect()
 }

@@ -44,7 +44,9 @@ mod template;
 pub use bouncer::PgBouncer;
 pub use database::TestDatabase;
 pub use error::Unavailable;
-pub use programs::{DEFAULT_MAJOR, MAJORS, installed_majors, node_modules_with_pg, psql, python_with_psycopg};
+pub use programs::{
+    DEFAULT_MAJOR, MAJORS, installed_majors, java_with_jdbc, node_modules_with_pg, psql, python_with_psycopg,
+};
 pub use proxy::{Fault, FaultProxy};
 pub use server::{PgServer, PrivateServer};
 pub use skip::skip_or_fail;

@@ -16,10 +16,13 @@ const FOLDER: &str = "FENCEPOST_PG_FOLDER";
 /// The file by which a build folder is known.
 const BUILD_FOLDER_MARK: &str = "CACHEDIR.TAG";
 
+/// Begins the names of folders of locks.
+const LOCKS: &str = "lock-";
+
 /// The longest path to a socket that the system takes, less what is put behind the folder of all data.
 const LONGEST: usize = 107 - "/private-4194304-01234567/.s.PGSQL.65535".len();
 
-/// The folder of installations (`MAJOR`), locks (`lock-MAJOR`) and data (`data`): `postgres` in the build folder.
+/// The folder of installations (`MAJOR`), locks (`lock-…`) and data (`data`): `postgres` in the build folder.
 pub fn folder() -> &'static Path {
     static FOUND: OnceLock<PathBuf> = OnceLock::new();
     FOUND.get_or_init(|| {
@@ -33,9 +36,18 @@ pub fn folder() -> &'static Path {
     })
 }
 
-/// The folder of locks of a major's shared server.
-pub fn locks(major: u16) -> Result<PathBuf> {
-    make(folder().join(format!("lock-{major}")))
+/// The folder of locks of what is called `name`: a major's template, or a shared server.
+pub fn locks(name: &str) -> Result<PathBuf> {
+    make(folder().join(format!("{LOCKS}{name}")))
+}
+
+/// Those that are there.
+pub fn all_locks() -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder()).into_iter().flatten().filter_map(io::Result::ok);
+    entries
+        .filter(|entry| entry.file_name().as_encoded_bytes().starts_with(LOCKS.as_bytes()))
+        .map(|entry| entry.path())
+        .collect()
 }
 
 /// The folder of all data: in the build folder, unless the account cannot get there or the paths become too long for sockets.

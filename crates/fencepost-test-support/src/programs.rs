@@ -74,6 +74,20 @@ pub fn node_modules_with_pg() -> Result<PathBuf> {
     complete("node").map(|folder| folder.join("node_modules")).ok_or_else(|| Unavailable::Missing("pg".into()))
 }
 
+/// A java that runs a file of source, and the driver for PostgreSQL that goes into its class path.
+///
+/// # Errors
+/// `Optional` when there is no JDK; `Missing` when there is one and no driver.
+pub fn java_with_jdbc() -> Result<(PathBuf, PathBuf)> {
+    let folders = env::split_paths(&env::var_os("PATH").unwrap_or_default()).collect::<Vec<_>>();
+    let on_path = |name: &str| folders.iter().map(|folder| folder.join(name)).find(|program| program.is_file());
+    // Sources take a compiler, which comes with this program.
+    let java = on_path("javac").and_then(|_| on_path("java")).ok_or_else(|| Unavailable::Optional("a JDK".into()))?;
+    let jars = [place::folder().join("java/postgresql.jar"), PathBuf::from("/usr/share/java/postgresql.jar")];
+    let jar = jars.into_iter().find(|jar| jar.is_file());
+    Ok((java, jar.ok_or_else(|| Unavailable::Missing("jdbc".into()))?))
+}
+
 /// A folder that `cargo xtask setup` filled to the end.
 fn complete(name: &str) -> Option<PathBuf> {
     let folder = place::folder().join(name);

@@ -1,5 +1,6 @@
 //! The server that all test processes share: started by the first, used by those that come, ended by its guard when nobody has come
 //! for a while. A process that uses it holds a lock for as long as it lives, so that the guard knows however the process ends.
+//! Those who ask for other settings, or have another template, share another.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -16,6 +17,9 @@ use crate::{Unavailable, guard, place};
 /// How many seconds a server waits for the next user, unless `FENCEPOST_PG_IDLE` says otherwise.
 const IDLE_SECONDS: u32 = 600;
 
+/// For all tests that run at once. It costs 40 MB of shared memory and a tenth of a second to start, which others do without.
+const CONNECTIONS: u32 = 1000;
+
 /// A server that this process uses, and keeps in use.
 struct Used {
     cluster: Arc<Cluster>,
@@ -30,19 +34,21 @@ pub fn get(major: u16) -> Result<Arc<Cluster>> {
         return Ok(used.cluster.clone());
     }
     let template = Template::get(major)?;
-    let locks = place::locks(major)?;
+    let settings = settings();
+    let locks = place::locks(&format!("{major}-{:016x}", template.mark(&settings)))?;
     let start = lock(&locks.join("start"))?;
     let users = File::options().create(true).append(true).open(locks.join("users"));
     let users = users.and_then(|file| file.lock_shared().map(|()| file));
     let users = users.map_err(|error| Unavailable::failed("cannot say that the shared server is used", error))?;
-    let cluster = match running(&template, &locks.join("server")) {
-        // Somebody may have killed its guard.
-        Some(cluster) if !guard::stands(&cluster.folder) => {
-            guard::detach(&cluster.folder, &locks, idle_seconds())?;
-            cluster
+    let cluster = match named(&locks) {
+        Some((folder, port)) => {
+            // Somebody may have killed its guard.
+            if !guard::stands(&folder) {
+                guard::detach(&folder, &locks, idle_seconds())?;
+            }
+            Cluster { template, folder, port }
         }
-        Some(cluster) => cluster,
-        None => start_new(template, &locks)?,
+        None => start_new(template, &settings, &locks)?,
     };
     drop(start);
     let cluster = Arc::new(cluster);
@@ -50,26 +56,31 @@ pub fn get(major: u16) -> Result<Arc<Cluster>> {
     Ok(cluster)
 }
 
-/// The server that `named` names, if it answers.
-fn running(template: &Template, named: &Path) -> Option<Cluster> {
-    let text = fs::read_to_string(named).ok()?;
+/// The folder and the port of the server that `locks` are of, if it answers.
+pub fn named(locks: &Path) -> Option<(PathBuf, u16)> {
+    let text = fs::read_to_string(locks.join("server")).ok()?;
     let (folder, port) = text.trim().split_once('\n')?;
-    let cluster = Cluster { template: template.clone(), folder: PathBuf::from(folder), port: port.parse().ok()? };
-    UnixStream::connect(cluster.folder.join(format!(".s.PGSQL.{port}"))).ok()?;
-    Some(cluster)
+    let folder = PathBuf::from(folder);
+    UnixStream::connect(folder.join(format!(".s.PGSQL.{port}"))).ok()?;
+    Some((folder, port.parse().ok()?))
 }
 
 /// Starts the server; the caller holds the lock for it.
-fn start_new(template: Template, locks: &Path) -> Result<Cluster> {
-    let fsync = env::var("FENCEPOST_PG_FSYNC").map(|value| ("fsync".to_owned(), value));
-    let settings: Vec<_> = fsync.into_iter().collect();
+fn start_new(template: Template, settings: &[(String, String)], locks: &Path) -> Result<Cluster> {
     let folder = Cluster::folder(&template, "shared")?;
     // Before anything runs that somebody must end. It waits for the lock that is held here.
     guard::detach(&folder, locks, idle_seconds())?;
     let copied = template.clone();
-    let cluster = Cluster::start_new(template, folder, &settings, |data| copied.copy(data))?;
+    let cluster = Cluster::start_new(template, folder, settings, |data| copied.copy(data))?;
     announce(&cluster, locks).map_err(|error| Unavailable::failed("cannot name the shared server", error))?;
     Ok(cluster)
+}
+
+/// What this run asks of the server beyond what is usual.
+fn settings() -> Vec<(String, String)> {
+    let fsync = env::var("FENCEPOST_PG_FSYNC").map(|value| ("fsync".to_owned(), value));
+    let connections = ("max_connections".to_owned(), CONNECTIONS.to_string());
+    fsync.into_iter().chain([connections]).collect()
 }
 
 fn idle_seconds() -> u32 {

@@ -24,16 +24,27 @@ const LEFT_OUT: &str = "FENCEPOST_LEFT_OUT";
 /// ```
 ///
 /// # Panics
-/// When it failed, and, if `FENCEPOST_REQUIRE_POSTGRES` is `1`, when it is not installed.
+/// When it failed, and, if `FENCEPOST_REQUIRE_POSTGRES` is `1`, when it is not installed and not optional.
 #[track_caller]
 pub fn skip_or_fail<T>(asked: Result<T, Unavailable>) -> Option<T> {
     match asked {
         Ok(there) => Some(there),
-        Err(Unavailable::Missing(what)) if env::var_os(REQUIRE).is_none_or(|value| value != "1") => {
-            leave_out(&what);
-            None
-        }
-        Err(error) => panic!("{error}"),
+        Err(error) => match may_be_left_out(&error, env::var_os(REQUIRE).is_some_and(|value| value == "1")) {
+            Some(what) => {
+                leave_out(what);
+                None
+            }
+            None => panic!("{error}"),
+        },
+    }
+}
+
+/// What is not there, where a test may be left out for it.
+fn may_be_left_out(error: &Unavailable, is_required: bool) -> Option<&str> {
+    match error {
+        Unavailable::Missing(what) if !is_required => Some(what),
+        Unavailable::Optional(what) => Some(what),
+        Unavailable::Missing(_) | Unavailable::Failed(_) => None,
     }
 }
 
@@ -47,5 +58,23 @@ fn leave_out(what: &str) {
         // One write, so that lines of processes that write at once stay whole.
         let written = file.and_then(|mut file| file.write_all(format!("{what}\t{test}\n").as_bytes()));
         written.expect("the file that counts what is left out can be written");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_optional_is_left_out_where_everything_is_required() {
+        let error = |make: fn(String) -> Unavailable| make("it".into());
+        for (asked, elsewhere, where_required) in [
+            (error(Unavailable::Missing), Some("it"), None),
+            (error(Unavailable::Optional), Some("it"), Some("it")),
+            (error(Unavailable::Failed), None, None),
+        ] {
+            assert_eq!(may_be_left_out(&asked, false), elsewhere, "{asked}");
+            assert_eq!(may_be_left_out(&asked, true), where_required, "{asked}");
+        }
     }
 }

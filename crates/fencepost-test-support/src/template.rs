@@ -1,11 +1,14 @@
 //! The data folder that every server's data is copied from: made once a major and kept, since making one takes seconds.
 
 use std::fs::{self, DirBuilder, File};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::account::Account;
+use crate::cluster::SETTINGS;
 use crate::error::Result;
 use crate::{Unavailable, left_over, place, programs};
 
@@ -36,13 +39,12 @@ impl Template {
         let home = programs::find(major)?;
         let account = Account::choose()?;
         let place = place::data(&account)?;
-        let lock = lock(&place::locks(major)?.join("template"))?;
+        let lock = lock(&place::locks(&major.to_string())?.join("template"))?;
         left_over::sweep(major, &place)?;
         let home = reachable(home, major, &account, &place)?;
         let folder = place.join(format!("template-{major}-{FORMAT}"));
-        if !folder.is_dir() {
-            make(&home, &account, major, &folder)?;
-        }
+        let files = ["password", "data/PG_VERSION", "data/global/pg_control", "data/base/1/PG_VERSION"];
+        unless_whole(&folder, &files, || make(&home, &account, major, &folder))?;
         drop(lock);
         let password = folder.join("password");
         let password = fs::read_to_string(&password)
@@ -53,6 +55,13 @@ impl Template {
     /// One of the server's own programs, to be run in `folder`.
     pub fn program(&self, name: &str, folder: &Path) -> Command {
         self.account.command(&self.home.join("bin").join(name), folder)
+    }
+
+    /// A number for servers that are made of this and set to `settings` beyond what is usual.
+    pub fn mark(&self, settings: &[(String, String)]) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (FORMAT, SETTINGS, &self.home, &self.password, settings).hash(&mut hasher);
+        hasher.finish()
     }
 
     /// Copies the data to `to`.
@@ -68,12 +77,25 @@ fn reachable(home: PathBuf, major: u16, account: &Account, place: &Path) -> Resu
         return Ok(home);
     }
     let copy = place.join(format!("programs-{major}"));
-    if !copy.is_dir() {
+    unless_whole(&copy, &["bin/postgres", "bin/initdb", "bin/pg_ctl"], || {
         let half = place.join(format!("{HALF}{major}-{}", place::random_name()));
         run(Command::new("cp").args(["-R", "-p"]).arg(&home).arg(&half))?;
-        finish(&half, &copy)?;
-    }
+        finish(&half, &copy)
+    })?;
     Ok(copy)
+}
+
+/// Calls `make` unless `folder` has `files`: who tidies up a temporary folder removes files by their age and leaves the folders.
+fn unless_whole(folder: &Path, files: &[&str], make: impl FnOnce() -> Result) -> Result {
+    if files.iter().all(|file| folder.join(file).is_file()) {
+        return Ok(());
+    }
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Unavailable::failed(format_args!("cannot remove `{}`", folder.display()), error))
+        }
+        _ => make(),
+    }
 }
 
 fn make(home: &Path, account: &Account, major: u16, folder: &Path) -> Result {
@@ -121,6 +143,48 @@ pub fn lock(path: &Path) -> Result<File> {
         file.lock()?;
         Ok(file)
     };
-    locked()
-        .map_err(|error: std::io::Error| Unavailable::failed(format_args!("cannot lock `{}`", path.display()), error))
+    locked().map_err(|error: io::Error| Unavailable::failed(format_args!("cannot lock `{}`", path.display()), error))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    #[test]
+    fn a_template_whose_files_are_gone_is_made_again() {
+        let folder = std::env::temp_dir().join(format!("fencepost-template-{}", place::random_name()));
+        fs::create_dir_all(folder.join("data/left")).unwrap();
+        let made = || {
+            assert!(!folder.exists());
+            fs::create_dir_all(folder.join("data")).unwrap();
+            fs::write(folder.join("data/there"), "").unwrap();
+            Ok(())
+        };
+        unless_whole(&folder, &["data/there"], made).unwrap();
+        unless_whole(&folder, &["data/there"], || unreachable!("it is whole")).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        unless_whole(&folder, &["data/there"], made).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn servers_of_other_settings_or_another_template_have_another_mark() {
+        let template = Template {
+            major: crate::DEFAULT_MAJOR,
+            account: Account::Own,
+            home: PathBuf::from("/home"),
+            place: PathBuf::from("/place"),
+            data: PathBuf::from("/place/data"),
+            password: "one".into(),
+        };
+        let fsync = |value: &str| [("fsync".to_owned(), value.to_owned())];
+        let mark = template.mark(&fsync("on"));
+        assert_eq!(mark, template.mark(&fsync("on")));
+        assert_ne!(mark, template.mark(&fsync("off")));
+        assert_ne!(mark, template.mark(&[]));
+        assert_ne!(mark, Template { password: "other".into(), ..template.clone() }.mark(&fsync("on")));
+        assert_ne!(mark, Template { home: PathBuf::from("/elsewhere"), ..template }.mark(&fsync("on")));
+    }
 }

@@ -1,5 +1,5 @@
-//! alkstore-postgres by the rows that it shares with fencepost, through its public interface alone: `PROGRAM URL send CLIENTS MS`,
-//! `PROGRAM URL lease COUNT`, `PROGRAM URL take COUNT MAX` print a name and a number a line.
+//! alkstore-postgres by the rows that it shares with fencepost, through its public interface alone: `PROGRAM send CLIENTS MS` and
+//! `PROGRAM lease COUNT` print a name and a number a line. `DATABASE_URL` names the database.
 
 use std::error::Error;
 use std::io::Write;
@@ -29,13 +29,12 @@ async fn main() -> ExitCode {
 
 async fn run(words: &[String]) -> Outcome<()> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let [url, row @ ..] = words.as_slice() else { return Err("usage: URL ROW".into()) };
-    let store: Arc<dyn Store> = alkstore_postgres::open(url, PgOpts::default()).await?.into();
-    match row {
+    let url = std::env::var("DATABASE_URL")?;
+    let store: Arc<dyn Store> = alkstore_postgres::open(&url, PgOpts::default()).await?.into();
+    match words.as_slice() {
         ["send", clients, millis] => send(store, clients.parse()?, Duration::from_millis(millis.parse()?)).await,
         ["lease", count] => lease(store, count.parse()?).await,
-        ["take", count, max] => take(store, count.parse()?, max.parse()?).await,
-        _ => Err(format!("`{}` is no row", row.join(" ")).into()),
+        _ => Err(format!("`{}` is no row", words.join(" ")).into()),
     }
 }
 
@@ -79,29 +78,6 @@ async fn lease(store: Arc<dyn Store>, count: u64) -> Outcome<()> {
         lock.release().await?;
     }
     say(&format!("rate {}", count as f64 / started.elapsed().as_secs_f64()));
-    Ok(())
-}
-
-async fn take(store: Arc<dyn Store>, count: u64, max: i64) -> Outcome<()> {
-    let queue = queue(&store).await?;
-    for _ in 0..count.div_ceil(500) {
-        let mut transaction = store.begin_tx().await?;
-        for _ in 0..500 {
-            transaction.enqueue_tx(QUEUE, EnqueueOpts::default(), payload()).await?;
-        }
-        transaction.commit().await?;
-    }
-    let (mut taken, started) = (0, Instant::now());
-    while taken < count {
-        let claimed = queue.claim_batch("bench", max).await?;
-        if claimed.is_empty() {
-            return Err("the queue ran dry".into());
-        }
-        let ids: Vec<i64> = claimed.iter().map(|job| job.job().id).collect();
-        queue.ack_batch(&ids).await?;
-        taken += ids.len() as u64;
-    }
-    say(&format!("rate {}", taken as f64 / started.elapsed().as_secs_f64()));
     Ok(())
 }
 

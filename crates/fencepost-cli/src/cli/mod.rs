@@ -60,8 +60,8 @@ Examples:
   fencepost demo orders.csv --key customer";
 
 const DOCTOR_HELP: &str = "\
-A line for each finding says what is wrong, and one below it what to do. The exit status is 1 when there
-is a finding, 0 when all is well.
+A line for each finding says what is wrong, and one below it what to do. The exit status is 1 when something
+has to be done, 0 when all is well, whatever notes there are.
 
 Examples:
   fencepost doctor

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use fencepost_test_support::{node_modules_with_pg, psql as psql_for, python_with_psycopg, skip_or_fail};
+use fencepost_test_support::{
+    java_with_jdbc, node_modules_with_pg, psql as psql_for, python_with_psycopg, skip_or_fail,
+};
 
 use crate::place::{Answer, Place, on_postgres};
 
@@ -68,6 +70,18 @@ fn node() {
         std::os::unix::fs::symlink(modules, place.path("node_modules")).unwrap();
         let mut command = Command::new("node");
         command.arg(place.path("orders.mjs"));
+        let lines = lines(&place, command);
+        assert_eq!((lines[0].as_str(), &lines[1..]), ("acked 2", &BILLS.map(str::to_owned)[..]));
+    });
+}
+
+#[test]
+fn java() {
+    on_postgres(|| {
+        let Some((java, jar)) = skip_or_fail(java_with_jdbc()) else { return };
+        let place = place();
+        let mut command = Command::new(java);
+        command.arg("-cp").arg(jar).arg(example("java/Orders.java"));
         let lines = lines(&place, command);
         assert_eq!((lines[0].as_str(), &lines[1..]), ("acked 2", &BILLS.map(str::to_owned)[..]));
     });

@@ -4,7 +4,8 @@
 mod faults;
 mod pump;
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::io;
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use self::faults::{Faults, State, Trap};
 use crate::Unavailable;
-use crate::cluster::free_port;
+use crate::cluster::listen;
 use crate::error::Result;
 
 /// A proxy before the server at one address. Connections pass unharmed until it is told otherwise.
@@ -60,9 +61,11 @@ impl FaultProxy {
     /// # Errors
     /// `Failed` when it cannot listen.
     pub async fn seeded(upstream: SocketAddr, seed: u64) -> Result<Self> {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()?));
-        let listener = TcpListener::bind(address).await;
-        let listener = listener.map_err(|error| Unavailable::failed("the proxy cannot listen", error))?;
+        let listener = listen()?;
+        // Not let go in between, since somebody else may look for a port.
+        let taken = listener.set_nonblocking(true).and_then(|()| Ok((listener.local_addr()?, listener.try_into()?)));
+        let (address, listener) =
+            taken.map_err(|error: io::Error| Unavailable::failed("the proxy cannot listen", error))?;
         let state = Arc::new(State::new(seed));
         let (refuse, asked) = watch::channel(false);
         let (told, refuses) = watch::channel(false);

@@ -22,6 +22,13 @@ async fn databases_of_one_server_know_nothing_of_each_other() {
 }
 
 #[tokio::test]
+async fn the_shared_server_has_connections_for_all_tests_that_run_at_once() {
+    let Some(server) = skip_or_fail(PgServer::shared().await) else { return };
+    let database = server.database().await.unwrap();
+    assert_eq!(one(&database, "SELECT current_setting('max_connections')::bigint").await, 1000);
+}
+
+#[tokio::test]
 async fn a_url_leads_to_the_database_and_asks_for_the_password() {
     let Some(server) = skip_or_fail(PgServer::shared().await) else { return };
     let database = server.database().await.unwrap();

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use fencepost_test_support::{DEFAULT_MAJOR, PgServer, skip_or_fail};
 
+use crate::shared_memory::{first_process, segments_of};
+
 /// Set for the victim.
 const VICTIM: &str = "FENCEPOST_TEST_VICTIM";
 
@@ -33,8 +35,8 @@ async fn nothing_is_left_of_the_server_of_a_killed_process() {
     let mut victim = victim.env(VICTIM, "1").stdout(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(victim.stdout.take().unwrap()).lines().map_while(Result::ok);
     let folder = lines.filter_map(|line| line.strip_prefix(SAYS).map(str::to_owned)).next().unwrap();
-    let process = std::fs::read_to_string(Path::new(&folder).join("postmaster.pid")).unwrap();
-    let process = Path::new("/proc").join(process.lines().next().unwrap());
+    let number = first_process(&folder);
+    let process = Path::new("/proc").join(&number);
     assert!(process.join("cmdline").exists());
 
     victim.kill().unwrap();
@@ -46,4 +48,5 @@ async fn nothing_is_left_of_the_server_of_a_killed_process() {
         assert!(since.elapsed() < LONG, "{folder} or its server is there");
         std::thread::sleep(Duration::from_millis(5)); // TIME: nobody tells when a guard is done
     }
+    assert_eq!(segments_of(&number), 0);
 }

@@ -6,3 +6,5 @@ mod network;
 mod pooling;
 mod replication;
 mod servers;
+mod shared_memory;
+mod sharing;

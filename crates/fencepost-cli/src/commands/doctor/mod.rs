@@ -20,6 +20,8 @@ pub enum Severity {
     Error,
     /// Something waits for somebody.
     Warning,
+    /// Good to know, and nothing has to be done.
+    Note,
 }
 
 impl Severity {
@@ -27,11 +29,12 @@ impl Severity {
         match self {
             Severity::Error => "error",
             Severity::Warning => "warning",
+            Severity::Note => "note",
         }
     }
 }
 
-/// One thing that is wrong.
+/// One thing that is wrong, or good to know.
 #[derive(Debug)]
 pub struct Finding {
     severity: Severity,
@@ -47,6 +50,10 @@ impl Finding {
 
     fn warning(code: &'static str, what: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, code, what: what.into(), hint: hint.into() }
+    }
+
+    fn note(code: &'static str, what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { severity: Severity::Note, code, what: what.into(), hint: hint.into() }
     }
 
     fn of(error: &Error) -> Self {
@@ -89,12 +96,21 @@ async fn examine(store: &Store) -> Result<Vec<Finding>> {
 }
 
 fn report(findings: Vec<Finding>, place: Option<String>, printer: &Printer) -> Result<Exit> {
-    let human = || match &*findings {
-        [] => format!("nothing is wrong with the store `{}`", place.unwrap_or_default()),
-        findings => findings.iter().map(Finding::for_people).collect(),
+    let is_sound = is_sound(&findings);
+    let human = || {
+        let found: String = findings.iter().map(Finding::for_people).collect();
+        if !is_sound {
+            return found;
+        }
+        format!("{found}nothing is wrong with the store `{}`", place.unwrap_or_default())
     };
     printer.answer(human, || json!({"findings": findings.iter().map(Finding::as_json).collect::<Vec<_>>()}))?;
-    Ok(if findings.is_empty() { Exit::Done } else { Exit::Refused })
+    Ok(if is_sound { Exit::Done } else { Exit::Refused })
+}
+
+/// Whether nothing has to be done.
+fn is_sound(findings: &[Finding]) -> bool {
+    findings.iter().all(|finding| finding.severity == Severity::Note)
 }
 
 impl Finding {
@@ -102,6 +118,7 @@ impl Finding {
         let style = match self.severity {
             Severity::Error => crate::printer::ERROR,
             Severity::Warning => crate::printer::WARNING,
+            Severity::Note => crate::printer::NOTE,
         };
         let hint = crate::printer::HINT;
         let [what, mend] =
@@ -111,5 +128,18 @@ impl Finding {
 
     fn as_json(&self) -> Value {
         json!({"severity": self.severity.as_str(), "code": self.code, "what": self.what, "hint": self.hint})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_is_sound_as_long_as_nothing_has_to_be_done() {
+        let note = || Finding::note("n", "it is so", "nothing has to be done");
+        assert!(is_sound(&[]) && is_sound(&[note()]));
+        assert!(!is_sound(&[note(), Finding::warning("w", "it waits", "do it")]));
+        assert!(!is_sound(&[Finding::error("e", "it is broken", "mend it"), note()]));
     }
 }

@@ -96,7 +96,7 @@ fn of_settings(check: &ServerCheck) -> Vec<Finding> {
         ));
     }
     if !check.notifies {
-        findings.push(Finding::warning(
+        findings.push(Finding::note(
             "no_notifications",
             "notifications do not arrive, as behind a pooler in transaction mode: sleepers look by themselves, up to 250 ms late",
             "nothing has to be done; a url that leads to the server itself, or to a pool in session mode, wakes them at once",
@@ -127,6 +127,7 @@ mod tests {
     use fencepost::postgres::BlockedSlot;
 
     use super::*;
+    use crate::commands::doctor::Severity;
 
     fn fine() -> ServerCheck {
         ServerCheck {
@@ -179,6 +180,9 @@ mod tests {
                 "replication_behind"
             ]
         );
+        // Exactly those that nothing has to be done about.
+        let notes = found.iter().filter(|finding| finding.severity == Severity::Note);
+        assert_eq!(notes.map(|finding| finding.code).collect::<Vec<_>>(), ["no_notifications"]);
         assert!(found[7].hint.contains("ROLLBACK PREPARED 'it''s'"), "{}", found[7].hint);
     }
 

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use crate::{Result, workspace};
 
 /// What `setup` installs unless it is told.
-const USUAL: [&str; 5] = ["15", "pgbouncer", "plpgsql_check", "psycopg", "pg"];
+pub const USUAL: [&str; 6] = ["15", "pgbouncer", "plpgsql_check", "psycopg", "pg", "jdbc"];
 
-/// What `ci` requires.
-const ALL: [&str; 9] = ["15", "14", "16", "17", "18", "pgbouncer", "plpgsql_check", "psycopg", "pg"];
+/// What `ci` requires; jdbc where there is a JDK.
+pub const ALL: [&str; 10] = ["14", "15", "16", "17", "18", "pgbouncer", "plpgsql_check", "psycopg", "pg", "jdbc"];
 
 /// How long servers may take to end.
 const ENDED_WITHIN: Duration = Duration::from_secs(15);
@@ -96,21 +96,11 @@ fn report(lines: &str) -> Option<String> {
     let rows: Vec<String> = counts.iter().map(|(missing, count)| format!("!!! {count:>5}  {missing}")).collect();
     (total > 0).then(|| {
         format!(
-            "!!! {total} LEFT OUT, as this is not installed:\n{}\n!!! `cargo xtask setup` installs it.",
+            "!!! {total} LEFT OUT, as this is not installed:\n{}\n!!! `cargo xtask setup` installs it; a JDK is the system's to bring.",
             rows.join("\n")
         )
     })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_left_out_is_counted_by_what_was_missing() {
-        assert_eq!(report(""), None);
-        let report = report("PostgreSQL 15\ta::b\npgbouncer\tc\nPostgreSQL 15\td\n").unwrap();
-        assert!(report.starts_with("!!! 3 LEFT OUT"), "{report}");
-        assert!(report.contains("    2  PostgreSQL 15\n!!!     1  pgbouncer"), "{report}");
-    }
-}
+mod tests;
