@@ -53,11 +53,6 @@ impl PgBouncer {
         Ok(Self { server, database: database.name().to_owned(), address, _guard: guard })
     }
 
-    /// Where it listens.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
     /// The URL of the database through it.
     pub fn url(&self) -> String {
         self.server.url_at(self.address, &self.database)

@@ -35,6 +35,7 @@ mod left_over;
 mod place;
 mod programs;
 mod proxy;
+mod random;
 mod server;
 mod shared;
 mod skip;
@@ -48,5 +49,6 @@ pub use programs::{
     DEFAULT_MAJOR, MAJORS, installed_majors, java_with_jdbc, node_modules_with_pg, psql, python_with_psycopg,
 };
 pub use proxy::{Fault, FaultProxy};
+pub use random::Random;
 pub use server::{PgServer, PrivateServer};
 pub use skip::skip_or_fail;

@@ -23,17 +23,9 @@ impl PgServer {
     /// # Errors
     /// `Missing` when that is not installed.
     pub async fn standby(&self, name: &str) -> Result<PrivateServer> {
-        self.standby_with(name, &[]).await
-    }
-
-    /// The same with settings of its own.
-    ///
-    /// # Errors
-    /// `Missing` when `pg_basebackup` is not installed.
-    pub async fn standby_with(&self, name: &str, settings: &[(&str, &str)]) -> Result<PrivateServer> {
         let primary = self.cluster.clone();
         // The name that it connects with.
-        let settings = [owned(&[("cluster_name", name)]), owned(settings)].concat();
+        let settings = owned(&[("cluster_name", name)]);
         let standby = blocking(move || {
             let template = primary.template.clone();
             PrivateServer::start_new(template, &settings, |data| base_backup(&primary, data))

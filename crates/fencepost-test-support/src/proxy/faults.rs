@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 
+use crate::Random;
+
 /// How the server says that it is ready for the next; one byte on the transaction follows.
 const READY: &[u8] = b"Z\0\0\0\x05";
 
@@ -23,7 +25,7 @@ pub struct Faults {
     pub cut_one_in: Option<u32>,
     pub swallow: bool,
     pub trap: Option<Trap>,
-    random: u64,
+    random: Random,
 }
 
 /// What happens once, to the first connection that steps on it.
@@ -63,7 +65,7 @@ impl State {
             cut_one_in: None,
             swallow: false,
             trap: None,
-            random: seed,
+            random: Random::seeded(seed),
         };
         Self { faults: Mutex::new(faults), cuts: watch::Sender::new(0) }
     }
@@ -150,19 +152,11 @@ impl Faults {
 
     fn draw_delay(&mut self) -> Duration {
         let width = u64::try_from(self.delay.end.saturating_sub(self.delay.start).as_nanos()).unwrap_or(u64::MAX);
-        if width == 0 { self.delay.start } else { self.delay.start + Duration::from_nanos(self.draw() % width) }
+        if width == 0 { self.delay.start } else { self.delay.start + Duration::from_nanos(self.random.below(width)) }
     }
 
     fn draws_cut(&mut self) -> bool {
-        self.cut_one_in.is_some_and(|pieces| self.draw().is_multiple_of(u64::from(pieces.max(1))))
-    }
-
-    /// The next number of the sequence of its seed (SplitMix64).
-    fn draw(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.cut_one_in.is_some_and(|pieces| self.random.below(u64::from(pieces.max(1))) == 0)
     }
 }
 

@@ -19,6 +19,10 @@ use crate::Unavailable;
 use crate::cluster::listen;
 use crate::error::Result;
 
+/// Where what it draws by chance begins. The network's own timing stays what it is: the same numbers are drawn, for what comes in the
+/// order in which it comes.
+const SEED: u64 = 1;
+
 /// A proxy before the server at one address. Connections pass unharmed until it is told otherwise.
 #[derive(Debug)]
 pub struct FaultProxy {
@@ -47,35 +51,21 @@ impl Fault {
 }
 
 impl FaultProxy {
-    /// One before `upstream`, with a seed of its own.
+    /// One before `upstream`.
     ///
     /// # Errors
     /// `Failed` when it cannot listen.
     pub async fn start(upstream: SocketAddr) -> Result<Self> {
-        Self::seeded(upstream, 1).await
-    }
-
-    /// One that draws the lengths of its delays and its random cuts from `seed`. The network's own timing stays what it is: the
-    /// same seed draws the same numbers, for what comes in the order in which it comes.
-    ///
-    /// # Errors
-    /// `Failed` when it cannot listen.
-    pub async fn seeded(upstream: SocketAddr, seed: u64) -> Result<Self> {
         let listener = listen()?;
         // Not let go in between, since somebody else may look for a port.
         let taken = listener.set_nonblocking(true).and_then(|()| Ok((listener.local_addr()?, listener.try_into()?)));
         let (address, listener) =
             taken.map_err(|error: io::Error| Unavailable::failed("the proxy cannot listen", error))?;
-        let state = Arc::new(State::new(seed));
+        let state = Arc::new(State::new(SEED));
         let (refuse, asked) = watch::channel(false);
         let (told, refuses) = watch::channel(false);
         let task = tokio::spawn(serve(listener, upstream, state.clone(), asked, told)).abort_handle();
         Ok(Self { upstream, address, state, refuse, refuses, task })
-    }
-
-    /// Where it listens.
-    pub fn address(&self) -> SocketAddr {
-        self.address
     }
 
     /// A URL of the server, through the proxy.

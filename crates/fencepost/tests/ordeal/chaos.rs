@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use fencepost::{CreateConsumer, FailurePolicy, Key, Kind, NewMessage, OnFailure, Partitions, SlotCount};
 use fencepost_core::Store;
+use fencepost_test_support::Random;
 
 use crate::ground::Ground;
 use crate::part::{TTL, path};
@@ -46,24 +47,10 @@ pub struct Ordeal {
     pub stops: u32,
 }
 
-/// Randomness that a seed repeats.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        // The generator is splitmix64, by Sebastiano Vigna.
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % sides
-    }
-}
-
 pub async fn run<F: Copy>(test: F, url: &str, ground: &Ground, seed: u64, policy: OnFailure) -> Ordeal {
     let (store, url) = (ground.store(), Path::new(url));
     stage(&*store, policy).await;
-    let mut dice = Dice(seed);
+    let mut dice = Random::seeded(seed);
     let mut ordeal = Ordeal::default();
     let mut workers: Vec<Puppet> = (0..WORKERS).map(|_| Puppet::start(test, url)).collect();
     workers.iter().for_each(|worker| assert_eq!(worker.hear(), "joined"));
@@ -79,7 +66,7 @@ pub async fn run<F: Copy>(test: F, url: &str, ground: &Ground, seed: u64, policy
                 Ok(ids) => {
                     ordeal.sent.extend(ids.iter().map(|id| id.get()).zip(texts.iter().cloned()));
                     number += texts.len() as u64;
-                    let many = (1 + dice.roll(12)).min(MESSAGES - number);
+                    let many = (1 + dice.below(12)).min(MESSAGES - number);
                     next = self::messages(&mut dice, number, many);
                 }
                 // One was stopped inside a transaction. Nothing is stored of a call that is busy.
@@ -93,17 +80,17 @@ pub async fn run<F: Copy>(test: F, url: &str, ground: &Ground, seed: u64, policy
             workers[index].thaw();
         }
         if Instant::now() >= next_blow && number < MESSAGES {
-            let index = dice.roll(WORKERS as u64) as usize;
-            if frozen.is_none() && dice.roll(3) == 0 {
+            let index = dice.below(WORKERS as u64) as usize;
+            if frozen.is_none() && dice.below(3) == 0 {
                 workers[index].freeze();
-                frozen = Some((index, Instant::now() + TTL + Duration::from_millis(200 + dice.roll(500))));
+                frozen = Some((index, Instant::now() + TTL + Duration::from_millis(200 + dice.below(500))));
                 ordeal.stops += 1;
             } else if frozen.is_none_or(|(stopped, _)| stopped != index) {
                 workers[index].kill();
                 workers[index] = Puppet::start(test, url);
                 ordeal.kills += 1;
             }
-            next_blow = Instant::now() + Duration::from_millis(100 + dice.roll(400));
+            next_blow = Instant::now() + Duration::from_millis(100 + dice.below(400));
         }
         if started.elapsed() > PATIENCE {
             panic!("seed {seed}: it does not come to an end: {:#?}", store.slot_status(None).await);
@@ -126,18 +113,18 @@ async fn stage(store: &dyn Store, on_failure: OnFailure) {
 }
 
 /// So many messages, each with its fate.
-fn messages(dice: &mut Dice, from: u64, many: u64) -> (Vec<NewMessage>, Vec<String>) {
+fn messages(dice: &mut Random, from: u64, many: u64) -> (Vec<NewMessage>, Vec<String>) {
     let mut texts = Vec::new();
     let mut messages = Vec::new();
     for number in from..from + many {
-        let fate = match dice.roll(40) {
+        let fate = match dice.below(40) {
             0..=2 => "fails1",
             3 => "fails2",
             4 => "rejected",
             5 => "hopeless",
             _ => "finishes",
         };
-        let key = dice.roll(KEYS + 4);
+        let key = dice.below(KEYS + 4);
         let text = format!("{key}/{number}/{fate}");
         // The last few have no key.
         let keyed = (key < KEYS).then(|| Key::new(format!("key {key}")).unwrap());
