@@ -81,14 +81,14 @@ async fn fencepost(bed: &Bed, side: Side, drain: Drain, count: u64) -> Outcome<D
                 }
                 return Outcome::Ok(taken);
             }
-            let first = client.prepare("select * from fencepost.receive('bench', 'worker', $1, $2, $3)").await?;
-            let then = client.prepare("select * from fencepost.ack_receive('bench', 'worker', $1, $2, $3, $4)").await?;
+            let (first, then) = calls(side);
+            let (first, then) = (client.prepare(first).await?, client.prepare(then).await?);
             let (slot, epoch, max) = (i32::from(token.slot.get()), token.epoch.get(), drain.max as i32);
             let mut rows = client.query(&first, &[&slot, &epoch, &max]).await?;
             let mut taken = 0;
-            while let Some(row) = rows.first() {
+            // An ack that finds nothing more is told by one row without a batch, or by none.
+            while let Some(batch) = rows.first().and_then(|row| row.get::<_, Option<i64>>("batch_id")) {
                 taken += rows.len() as u64;
-                let batch: i64 = row.get(0);
                 rows = client.query(&then, &[&slot, &epoch, &batch, &max]).await?;
             }
             Outcome::Ok(taken)
@@ -100,6 +100,20 @@ async fn fencepost(bed: &Bed, side: Side, drain: Drain, count: u64) -> Outcome<D
     drop(store);
     told().await;
     Ok((taken, time, bed.counted().await?.since(before)))
+}
+
+/// A receive, and an ack with a receive: by the queue's own function, as drivers call it, or by its name.
+fn calls(side: Side) -> (&'static str, &'static str) {
+    match side {
+        Side::ByName => (
+            "select * from fencepost.receive('bench', 'worker', $1, $2, $3)",
+            "select * from fencepost.ack_receive('bench', 'worker', $1, $2, $3, $4)",
+        ),
+        _ => (
+            "select * from fencepost.q1_receive('bench', 'worker', $1, $2, $3)",
+            "select * from fencepost.q1_receive('bench', 'worker', $1, $2, $4, $3)",
+        ),
+    }
 }
 
 async fn pgque(options: &Options, bed: &Bed, side: Side, drain: Drain, count: u64) -> Outcome<Drained> {

@@ -212,7 +212,7 @@ async fn rounds(options: &Options, figures: &mut Figures) -> Outcome<()> {
     for one in DRAINS {
         let is_wanted = !options.quick || (one.consumers < 16 && one.max == 100);
         if is_wanted && options.has(&one.title()) {
-            for side in sides(&[Side::Sql, Side::Pgque, Side::PgqueLarge, Side::Store, Side::Skip]) {
+            for side in sides(&[Side::Sql, Side::Pgque, Side::PgqueLarge, Side::Store, Side::ByName, Side::Skip]) {
                 if side != Side::Skip || one.consumers < 16 {
                     told(&one.title(), side, drain::drain(options, side, one, figures).await)?;
                 }

@@ -1,3 +1,19 @@
+-- The number of a queue that is received from, or the error.
+create or replace function fencepost._received_from(operation text, queue text, epoch bigint, most integer) returns integer
+language plpgsql stable
+as $$
+declare
+    queue_id integer := (select q.id from fencepost.queue q where q.name = queue);
+begin
+    if queue_id is null then
+        perform fencepost._read_committed(operation);
+        perform fencepost._within('max', most, 1, 10000), fencepost._presented(epoch);
+        queue_id := fencepost._queue_number(queue);
+    end if;
+    return queue_id;
+end
+$$;
+
 -- What a receive or an ack with a receive on any queue does, by the queue's own function, see log/receive.sql.
 create or replace function fencepost._receive(queue text, consumer text, slot integer, epoch bigint, most integer, finished bigint default null)
 returns setof fencepost.handed
@@ -10,13 +26,8 @@ set max_parallel_workers_per_gather = 0
 set plan_cache_mode = force_generic_plan
 as $$
 declare
-    queue_id integer := (select q.id from fencepost.queue q where q.name = queue);
+    queue_id integer := fencepost._received_from(case when finished is null then 'receive' else 'ack_receive' end, queue, epoch, most);
 begin
-    if queue_id is null then
-        perform fencepost._read_committed(case when finished is null then 'receive' else 'ack_receive' end);
-        perform fencepost._within('max', most, 1, 10000), fencepost._presented(epoch);
-        queue_id := fencepost._queue_number(queue);
-    end if;
     return query execute 'select * from fencepost.q' || queue_id || '_receive($1, $2, $3, $4, $5, $6)'
         using queue, consumer, slot, epoch, most, finished;
 end
@@ -51,6 +62,15 @@ begin
 end
 $$;
 
+-- The statement that makes messages of what a queue's function hands out. Told as one text, since rows that pass through one more function
+-- are written down once more.
+create or replace function fencepost._messages_of(queue_id integer) returns text
+language sql immutable
+as $$
+    select 'select m.batch_id, m.id, ''p'' || m.position, m.key, m.kind, m.payload, coalesce(m.headers, ''{}''), m.attempt, m.deliveries, m.created_at
+        from fencepost.q' || queue_id || '_receive($1, $2, $3, $4, $5, $6) m where m.id is not null order by m.position'
+$$;
+
 -- The messages of the open batch again, or those of a new batch; no rows when nothing is there.
 create or replace function fencepost.receive(queue text, consumer text, slot integer, epoch bigint, max integer default 100)
 returns setof fencepost.message
@@ -63,8 +83,8 @@ set max_parallel_workers_per_gather = 0
 set plan_cache_mode = force_generic_plan
 as $$
 begin
-    return query select m.batch_id, m.id, 'p' || m.position, m.key, m.kind, m.payload, coalesce(m.headers, '{}'), m.attempt, m.deliveries, m.created_at
-        from fencepost._receive(queue, consumer, slot, epoch, max) m order by m.position;
+    return query execute fencepost._messages_of(fencepost._received_from('receive', queue, epoch, max))
+        using queue, consumer, slot, epoch, max, null::bigint;
 end
 $$;
 
@@ -80,8 +100,8 @@ set max_parallel_workers_per_gather = 0
 set plan_cache_mode = force_generic_plan
 as $$
 begin
-    return query select m.batch_id, m.id, 'p' || m.position, m.key, m.kind, m.payload, coalesce(m.headers, '{}'), m.attempt, m.deliveries, m.created_at
-        from fencepost._receive(queue, consumer, slot, epoch, max, fencepost._within('a batch id', ack_receive.batch_id, 1, 9223372036854775807)) m
-        where m.id is not null order by m.position;
+    perform fencepost._within('a batch id', ack_receive.batch_id, 1, 9223372036854775807);
+    return query execute fencepost._messages_of(fencepost._received_from('ack_receive', queue, epoch, max))
+        using queue, consumer, slot, epoch, max, ack_receive.batch_id;
 end
 $$;
