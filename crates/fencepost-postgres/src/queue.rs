@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use fencepost_core::{
-    Created, Dropped, Error, IdempotencyKey, Key, Kind, MessageId, Moment, NewMessage, OnceTtl, Partitions, QueueName,
-    QueueStatus, Queues, Result, Retention, SentOnce, Topic,
+    Created, Dropped, Error, IdempotencyKey, Key, Kind, MessageId, MessageKind, Moment, NewMessage, OnceTtl,
+    Partitions, QueueName, QueueStatus, Queues, Result, Retention, SentOnce, Topic,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -191,12 +191,17 @@ struct Plain<'m> {
 
 impl<'m> Plain<'m> {
     fn of(message: &'m NewMessage) -> Option<Self> {
-        (message.get_due().is_none() && message.get_expires().is_none()).then(|| Self {
+        (message.get_due().is_none() && message.get_expires().is_none()).then(|| Self::content(message))
+    }
+
+    /// A message whatever its delay and end.
+    fn content(message: &'m NewMessage) -> Self {
+        Self {
             payload: message.payload(),
             key: message.get_key().map(Key::as_str),
             kind: message.get_kind().as_str(),
             headers: headers(message),
-        })
+        }
     }
 
     fn values(&self) -> [Parameter<'_>; 4] {
@@ -226,8 +231,12 @@ impl<'m> Columns<'m> {
             queue: queue.as_str(),
             payloads: messages.iter().map(NewMessage::payload).collect(),
             keys: messages.iter().map(|message| message.get_key().map(Key::as_str)).collect(),
-            kinds: messages.iter().map(|message| message.get_kind().as_str()).collect(),
-            headers: messages.iter().map(headers).collect(),
+            kinds: unless(
+                messages,
+                |message| *message.get_kind() == MessageKind::default(),
+                |message| message.get_kind().as_str(),
+            ),
+            headers: unless(messages, |message| message.headers().is_empty(), headers),
             due_in: some(due_in),
             due_at: some(due_at),
             expires_in: some(expires_in),
@@ -250,6 +259,15 @@ impl<'m> Columns<'m> {
     }
 }
 
+/// A column, or an empty one when all messages are as most are.
+fn unless<'m, T>(
+    messages: &'m [NewMessage],
+    is_usual: fn(&NewMessage) -> bool,
+    value: fn(&'m NewMessage) -> T,
+) -> Vec<T> {
+    if messages.iter().all(is_usual) { Vec::new() } else { messages.iter().map(value).collect() }
+}
+
 /// A column that says nothing of any message is empty.
 fn some<T>(column: Vec<Option<T>>) -> Vec<Option<T>> {
     if column.iter().all(Option::is_none) { Vec::new() } else { column }
@@ -269,7 +287,8 @@ fn headers(message: &NewMessage) -> String {
 
 /// An idempotent send.
 pub(crate) struct Once<'m> {
-    columns: Columns<'m>,
+    queue: &'m str,
+    content: Plain<'m>,
     key: &'m str,
     ttl: i64,
     due: (Option<i64>, Option<At>),
@@ -279,7 +298,8 @@ pub(crate) struct Once<'m> {
 impl<'m> Once<'m> {
     pub(crate) fn of(queue: &'m QueueName, message: &'m NewMessage, key: &'m IdempotencyKey, ttl: OnceTtl) -> Self {
         Self {
-            columns: Columns::of(queue, std::slice::from_ref(message)),
+            queue: queue.as_str(),
+            content: Plain::content(message),
             key: key.as_str(),
             ttl: micros(ttl.get()),
             due: parts(message.get_due()),
@@ -289,11 +309,11 @@ impl<'m> Once<'m> {
 
     pub(crate) fn values(&self) -> [Parameter<'_>; 11] {
         [
-            (&self.columns.queue, Type::TEXT),
-            (&self.columns.payloads[0], Type::BYTEA),
-            (&self.columns.keys[0], Type::TEXT),
-            (&self.columns.kinds[0], Type::TEXT),
-            (&self.columns.headers[0], Type::TEXT),
+            (&self.queue, Type::TEXT),
+            (&self.content.payload, Type::BYTEA),
+            (&self.content.key, Type::TEXT),
+            (&self.content.kind, Type::TEXT),
+            (&self.content.headers, Type::TEXT),
             (&self.key, Type::TEXT),
             (&self.ttl, Type::INT8),
             (&self.due.0, Type::INT8),

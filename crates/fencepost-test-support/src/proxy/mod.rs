@@ -68,6 +68,11 @@ impl FaultProxy {
         Ok(Self { upstream, address, state, refuse, refuses, task })
     }
 
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// A URL of the server, through the proxy.
     pub fn url(&self, url: &str) -> String {
         url.replacen(&self.upstream.to_string(), &self.address.to_string(), 1)

@@ -49,7 +49,7 @@ begin
     perform fencepost._drop_functions(queue_id);
     execute fencepost._write_function(log, partitions, topic);
     execute fencepost._send_function(log, queue_id, partitions, topic);
-    execute fencepost._send_many_function(log, queue_id);
+    execute fencepost._send_many_functions(log, queue_id, partitions, topic);
     execute fencepost._late_function(log);
     execute fencepost._segment_function(log);
     execute fencepost._fresh_function(log);

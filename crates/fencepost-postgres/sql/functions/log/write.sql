@@ -2,9 +2,9 @@
 -- Positions rise in the order of the arrays. An id that is not NULL is one that a delayed message keeps.
 -- Locks: none. Rows go into the segment whose turn it is; the others stay open for who looked a moment earlier.
 create or replace function fencepost._write_function(log text, partitions integer, topic text) returns text
-language sql immutable
+language sql stable
 as $make$
-select replace(replace(replace(replace($text$
+select replace(replace(replace($text$
 create function {q}_write(
     ids bigint[], payloads bytea[], keys text[], kinds text[], headers jsonb[], created timestamptz[], expires timestamptz[]
 ) returns bigint[]
@@ -33,12 +33,9 @@ begin
         from unnest(positions, ids, payloads, keys, kinds, headers, created, expires)
             m (position, id, payload, key, kind, headers, created_at, expires_at);
     end if;
-    if pg_sequence_last_value('{a}') > date_part('epoch', clock_timestamp()) * 1000000 then
-        perform pg_notify('fencepost', '{h}');
-    end if;
+    {wake}
     return positions;
 end
 $body$
-$text$, '{q}', log), '{p}', partitions::text),
-    '{h}', fencepost._topic_hash(topic)::text), '{a}', 'fencepost.asleep_' || substr(log, 11))
+$text$, '{q}', log), '{p}', partitions::text), '{wake}', fencepost._wake_statement(log, topic))
 $make$;

@@ -205,9 +205,12 @@ set max_parallel_workers_per_gather = 0
 set plan_cache_mode = force_generic_plan
 as $$
 declare
-    q fencepost.queue := fencepost._queue(queue);
-    bytes bytea[] := array(select convert_to(p, 'UTF8') from unnest(payloads) with ordinality u (p, n) order by n);
+    q integer := (select x.id from fencepost.queue x where x.name = queue);
+    ids bigint[];
 begin
+    if q is null then
+        q := fencepost._queue_number(queue);
+    end if;
     if payloads is null or (keys is not null and cardinality(keys) <> cardinality(payloads)) then
         perform fencepost._refuse('invalid_input',
             format('cannot send `%s` payloads with `%s` keys', coalesce(cardinality(payloads)::text, 'NULL'), cardinality(keys)),
@@ -216,7 +219,7 @@ begin
     if cardinality(payloads) = 0 then
         return '{}';
     end if;
-    perform fencepost._check_message(b, k, kind, null) from unnest(bytes, keys) u (b, k) where not fencepost._is_plain(b, k, kind, null);
-    return fencepost._send(q.id, bytes, keys, array_fill(kind, array[cardinality(payloads)]), null, null, null, null, null);
+    execute 'select fencepost.q' || q || '_send_batch($1, $2, $3)' into ids using payloads, keys, kind;
+    return ids;
 end
 $$;

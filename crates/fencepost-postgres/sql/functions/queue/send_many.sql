@@ -1,4 +1,5 @@
--- For drivers: appends messages with everything they can carry, in order, all or none. Delays count from the send, in microseconds.
+-- For drivers: appends messages with everything they can carry, in order, all or none. Delays count from the send, in
+-- microseconds; an array that says nothing of any message is empty.
 create or replace function fencepost._send_many(
     queue text, payloads bytea[], keys text[], kinds text[], headers text[],
     due_in bigint[], due_at timestamptz[], expires_in bigint[], expires_at timestamptz[]
@@ -12,12 +13,11 @@ set max_parallel_workers_per_gather = 0
 set plan_cache_mode = force_generic_plan
 as $$
 declare
-    q fencepost.queue := fencepost._queue(queue);
-    maps jsonb[] := headers::jsonb[];
+    ids bigint[];
 begin
-    perform fencepost._check_message(m.payload, m.key, m.kind, m.headers) from unnest(payloads, keys, kinds, maps) m (payload, key, kind, headers)
-        where not fencepost._is_plain(m.payload, m.key, m.kind, m.headers);
-    return fencepost._send(q.id, payloads, keys, kinds, maps, fencepost._spans(due_in), due_at, fencepost._spans(expires_in), expires_at);
+    execute 'select fencepost.q' || fencepost._queue_number(queue) || '_send_many($1, $2, $3, $4, $5, $6, $7, $8)' into ids
+        using payloads, keys, kinds, headers, due_in, due_at, expires_in, expires_at;
+    return ids;
 end
 $$;
 
