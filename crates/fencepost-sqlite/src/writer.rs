@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use fencepost_core::refusal::store_closed;
 use fencepost_core::{Error, Kind, Result};
 use rusqlite::Connection;
+use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::error::{commit_error, driver_error, rolled_back};
@@ -33,6 +34,9 @@ const TURN: Duration = Duration::from_millis(20);
 
 /// ... the writer leaves it alone for so long, so that another process, which polls for it more often, gets its turn.
 const PAUSE: Duration = Duration::from_millis(1);
+
+/// How long the writer stays awake without work.
+const AWAKE: Duration = Duration::from_micros(100);
 
 /// How long to wait before the write lock is tried again, growing from the first to the second.
 const RETRY: (Duration, Duration) = (Duration::from_micros(100), Duration::from_micros(500));
@@ -253,7 +257,7 @@ struct Loop {
 impl Loop {
     /// Runs until no more orders can come, and returns the connection.
     fn run(mut self) -> Connection {
-        while let Some(order) = self.receiver.blocking_recv() {
+        while let Some(order) = self.next() {
             self.busy.store(true, Ordering::Relaxed);
             match order {
                 Order::Between(work) => work(),
@@ -269,6 +273,20 @@ impl Loop {
             self.busy.store(false, Ordering::Relaxed);
         }
         self.connection
+    }
+
+    /// The next order; `None` when the store is closed and all were carried out. A caller that was just answered often calls again at
+    /// once, sooner than a thread wakes up, so the writer stays awake for a moment.
+    fn next(&mut self) -> Option<Order> {
+        let since = Instant::now();
+        loop {
+            match self.receiver.try_recv() {
+                Ok(order) => return Some(order),
+                Err(TryRecvError::Disconnected) => return None,
+                Err(TryRecvError::Empty) if since.elapsed() >= AWAKE => return self.receiver.blocking_recv(),
+                Err(TryRecvError::Empty) => thread::yield_now(),
+            }
+        }
     }
 
     /// Runs one shared transaction, from the first call to the last answer.
