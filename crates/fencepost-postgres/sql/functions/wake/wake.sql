@@ -12,12 +12,19 @@ $$;
 -- The sequence that says until when somebody sleeps on a topic: a queue's own one, so that others' sleepers cost it nothing; for leases
 -- and slots one that a group of topics share.
 create or replace function fencepost._asleep(topic text) returns regclass
-language sql stable
+language plpgsql stable
 as $$
-    select coalesce(
-        (select ('fencepost.asleep_q' || q.id)::regclass from fencepost.queue q
-            where topic like 'messages/%' and q.name = pg_catalog.substr(topic, 10)),
-        ('fencepost.asleep_' || (fencepost._topic_hash(topic) & 15))::regclass)
+declare
+    queue_id integer;
+begin
+    if topic like 'messages/%' then
+        queue_id := (select q.id from fencepost.queue q where q.name = substr(topic, 10));
+        if queue_id is not null then
+            return ('fencepost.asleep_q' || queue_id)::regclass;
+        end if;
+    end if;
+    return ('fencepost.asleep_' || (fencepost._topic_hash(topic) & 15))::regclass;
+end
 $$;
 
 -- Wakes who sleeps on a topic, once the transaction commits. Nothing is sent unless somebody sleeps: a notification makes every other
