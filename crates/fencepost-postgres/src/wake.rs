@@ -81,7 +81,7 @@ impl Watcher {
 
 /// Starts the task. It ends when the store is closed or dropped, and keeps neither from happening.
 pub(crate) fn watch(store: &PostgresStore, hub: WakeHub) {
-    let (came, weak) = (store.watcher().came.clone(), store.downgrade());
+    let (came, own, weak) = (store.watcher().came.clone(), store.watcher().own.clone(), store.downgrade());
     store.runtime().spawn(async move {
         let mut view = View::default();
         while let Some(store) = weak.upgrade() {
@@ -102,7 +102,7 @@ pub(crate) fn watch(store: &PostgresStore, hub: WakeHub) {
             // One that took long by chance, as when a connection had to be made for it, puts nothing off.
             let usual = cost.min(std::mem::replace(&mut view.cost, cost));
             let rest = (usual * REST).clamp(view.pace(), LONGEST);
-            view.rest(rest, &hub, &came).await;
+            view.rest(rest, &hub, &own, &came).await;
         }
     });
 }
@@ -116,6 +116,8 @@ struct View {
     registered: Option<Instant>,
     /// What the last look has cost.
     cost: Duration,
+    /// Whose sleepers a notification has woken since the last look.
+    told: Option<Topic>,
 }
 
 struct Seen {
@@ -161,6 +163,7 @@ impl View {
         let since = Instant::now();
         let rows = store.read("wakes", MARKS, &[(&names, Type::TEXT_ARRAY)]).await?;
         let cost = since.elapsed();
+        let told = self.told.take();
         // A call whose answer came during the look has made the mark that the look shows, or an earlier one.
         let late = store.watcher().own.lock().expect("no panic while marks are held").clone();
         let now = Instant::now();
@@ -181,8 +184,9 @@ impl View {
             } else if has_risen {
                 match own.get(topic) {
                     _ if is_own => {}
-                    // Its own doing, as far as can be told.
+                    // Its own doing, as far as can be told, or woken by the notification.
                     Some(None) => seen.to_make_sure = Some(now + MAKE_SURE),
+                    None if told.as_ref() == Some(topic) => seen.to_make_sure = Some(now + MAKE_SURE),
                     _ => {
                         hub.wake(topic);
                         // What was numbered before it was committed may be there only now.
@@ -204,7 +208,10 @@ impl View {
     }
 
     /// Waits until it is time for the next look: soon, or at once when a topic that is followed was notified of or a new one came.
-    async fn rest(&mut self, rest: Duration, hub: &WakeHub, came: &Notify) {
+    ///
+    /// Messages of others wake before the look, which would show the same: a message is waited for by the millisecond. What this store has
+    /// done itself has woken already.
+    async fn rest(&mut self, rest: Duration, hub: &WakeHub, own: &Own, came: &Notify) {
         let until = tokio::time::Instant::now() + rest;
         loop {
             let notified = async {
@@ -216,9 +223,16 @@ impl View {
             tokio::select! {
                 () = tokio::time::sleep_until(until) => return,
                 hash = notified => {
-                    if self.topics.values().any(|seen| seen.hash == Some(hash)) {
-                        return;
+                    let Some(topic) = self.topics.iter().find_map(|(topic, seen)| (seen.hash == Some(hash)).then_some(topic))
+                    else {
+                        continue;
+                    };
+                    let is_own = own.lock().expect("no panic while marks are held").contains_key(topic);
+                    if matches!(topic, Topic::Messages(_)) && !is_own {
+                        self.told = Some(topic.clone());
+                        hub.wake(topic);
                     }
+                    return;
                 }
                 () = came.notified() => {
                     let is_new = hub.topics().iter().any(|topic| !self.topics.contains_key(topic));
