@@ -23,6 +23,15 @@ begin
 end
 $$;
 
+-- Whether names are so plain that nothing else has to be checked: part of the expression that asks, as the check is not. The second and the
+-- third may be left out.
+create or replace function fencepost._are_plain(name text, second text default 'none', third text default null) returns boolean
+language sql immutable
+as $$
+    select coalesce(octet_length(name) <= 255 and name ~ '^[[:graph:]]+$' and octet_length(second) <= 255 and second ~ '^[[:graph:]]+$'
+        and (third is null or octet_length(third) <= 255 and third ~ '^[[:graph:]]+$'), false)
+$$;
+
 -- A whole number within a range.
 create or replace function fencepost._within(what text, value bigint, lowest bigint, highest bigint) returns bigint
 language plpgsql immutable

@@ -48,11 +48,13 @@ declare
     next_epoch bigint;
     at timestamptz;
 begin
-    perform fencepost._read_committed('acquire a lease');
-    perform fencepost._name('a lease name', name), fencepost._name('a holder name', holder), fencepost._ttl(ttl);
-    if nonce is not null then
-        perform fencepost._name('a nonce', nonce);
+    if current_setting('transaction_isolation') <> 'read committed' then
+        perform fencepost._read_committed('acquire a lease');
     end if;
+    if not fencepost._are_plain(name, holder, nonce) then
+        perform fencepost._name('a lease name', name), fencepost._name('a holder name', holder), fencepost._name('a nonce', coalesce(nonce, 'none'));
+    end if;
+    ttl := fencepost._ttl(ttl);
     generation_now := fencepost._generation();
 
     select * into state from fencepost._lease_state l where l.name = lease_acquire.name;
@@ -72,7 +74,7 @@ begin
     end if;
     next_epoch := fencepost._epoch(state.epoch);
     at := fencepost._clock();
-    perform fencepost._lease_store(lease_id, state, next_epoch, generation_now, holder, nonce, fencepost._ttl(ttl), at);
-    return row('granted', true, next_epoch, holder, at + fencepost._ttl(ttl), at, at, true)::fencepost.lease_acquired;
+    perform fencepost._lease_store(lease_id, state, next_epoch, generation_now, holder, nonce, ttl, at);
+    return row('granted', true, next_epoch, holder, at + ttl, at, at, true)::fencepost.lease_acquired;
 end
 $$;

@@ -23,8 +23,13 @@ declare
     renewed_ttl interval;
     until timestamptz;
 begin
-    perform fencepost._read_committed('renew a lease');
-    perform fencepost._name('a lease name', name), fencepost._presented(epoch);
+    if current_setting('transaction_isolation') <> 'read committed' then
+        perform fencepost._read_committed('renew a lease');
+    end if;
+    if not fencepost._are_plain(name) then
+        perform fencepost._name('a lease name', name);
+    end if;
+    perform fencepost._presented(epoch);
     renewed_ttl := case when ttl is not null then fencepost._ttl(ttl) end;
     generation_now := fencepost._generation();
     select * into state from fencepost._lease_state l where l.name = lease_renew.name;
@@ -67,8 +72,13 @@ declare
     generation_now integer;
     state fencepost._lease_state;
 begin
-    perform fencepost._read_committed('release a lease');
-    perform fencepost._name('a lease name', name), fencepost._presented(epoch);
+    if current_setting('transaction_isolation') <> 'read committed' then
+        perform fencepost._read_committed('release a lease');
+    end if;
+    if not fencepost._are_plain(name) then
+        perform fencepost._name('a lease name', name);
+    end if;
+    perform fencepost._presented(epoch);
     generation_now := fencepost._generation();
     select * into state from fencepost._lease_state l where l.name = lease_release.name;
     if not fencepost._lease_is_own(state, epoch, generation_now) then
