@@ -127,6 +127,8 @@ async fn measure(options: &Options, side: Side, row: Row, figures: &mut Figures)
     let mut command = Command::new(program);
     command.arg(synchronous.to_string()).arg(&options.place.folder).args(side.row(row).to_string().split(' '));
     command.stdin(Stdio::null()).stderr(Stdio::inherit()).kill_on_drop(true);
+    // What another row has left to be written would be written during this one.
+    Command::new("sync").status().await?;
     let output = tokio::time::timeout(BOUND, command.output()).await??;
     let text = String::from_utf8(output.stdout)?;
     if !output.status.success() {

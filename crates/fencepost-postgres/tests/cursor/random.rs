@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use fencepost_test_support::{PgServer, skip_or_fail};
+use fencepost_test_support::{PgServer, Random, skip_or_fail};
 use tokio_postgres::Client;
 
 use crate::stage::{Reader, Received, Stage, ack, receive, send, wrong};
@@ -17,30 +17,13 @@ const WRITERS: u64 = 8;
 /// How long the writers write, unless `FENCEPOST_RANDOM_SECONDS` says otherwise.
 const SECONDS: u64 = 6;
 
-/// The numbers of one actor: splitmix64, so that a seed gives the same choices everywhere.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-}
-
 async fn run(client: &Client, sql: &str) {
     client.batch_execute(sql).await.expect(sql);
 }
 
 /// Sends under keys of its own, in transactions of every sort, and returns what it committed by key, in order.
 async fn write(stage: Arc<Stage>, seed: u64, writer: u64, until: Instant) -> HashMap<String, Vec<i64>> {
-    let (client, mut random) = (stage.client().await, Random(seed ^ (writer + 1) << 32));
+    let (client, mut random) = (stage.client().await, Random::seeded(seed ^ (writer + 1) << 32));
     let mut committed: HashMap<String, Vec<i64>> = HashMap::new();
     let mut transactions = 0_u64;
     while Instant::now() < until {
@@ -87,7 +70,7 @@ async fn write(stage: Arc<Stage>, seed: u64, writer: u64, until: Instant) -> Has
 
 /// Receives from one slot in every way until told that the last writer is done and nothing more comes.
 async fn read(stage: Arc<Stage>, seed: u64, slot: i32, written: Arc<AtomicBool>) -> Reader {
-    let mut random = Random(seed ^ (u64::from(slot.unsigned_abs()) + 100) << 32);
+    let mut random = Random::seeded(seed ^ (u64::from(slot.unsigned_abs()) + 100) << 32);
     let mut reader = stage.reader(slot).await;
     loop {
         // ORDER: read before the receive; an empty one that began before the last commit proves nothing.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use fencepost_test_support::Random;
 use tokio_postgres::Client;
 
 use crate::script::{Own, Script};
@@ -14,19 +15,6 @@ const SECONDS: u64 = 4;
 
 /// States that a caller may be told of, beside those of the contract's own class.
 const ALLOWED: [&str; 5] = ["55006", "55P03", "42704", "42710", "22023"];
-
-/// splitmix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % bound
-    }
-}
 
 /// What one worker knows: the slot that it was granted last, and the last batch with one of its messages.
 struct Worker {
@@ -138,7 +126,7 @@ async fn a31_every_mix_of_calls_is_free_of_deadlocks() {
     let mut workers = Vec::new();
     for worker in 0..WORKERS {
         let own = Own { slot: 0, epoch: 1 };
-        let random = Random(seed << 8 | worker);
+        let random = Random::seeded(seed << 8 | worker);
         let mut worker =
             Worker { client: script.client().await, random, own, batch: 1, message: 1, told: BTreeMap::new() };
         workers.push(tokio::spawn(async move {
