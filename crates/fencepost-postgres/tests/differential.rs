@@ -1,4 +1,4 @@
-//! PostgreSQL against the model: random calls on both come out alike.
+//! PostgreSQL against the model: random calls on both come out alike (B32; SQLite has the same test).
 
 #[path = "stage/mod.rs"]
 mod stage;

@@ -54,7 +54,7 @@ pub async fn a21_release_before_the_ack_in_one_transaction_is_refused(h: &dyn Ha
     assert_eq!(stage.status(0).await, before);
 }
 
-/// A43: what is sent in a transaction is there after its commit, in order and once.
+/// A43, B29: what is sent in a transaction is there after its commit, in order and once.
 pub async fn a43_sends_in_a_transaction_are_there_after_its_commit(h: &dyn Harness) {
     let stage = Stage::new(h, 1).await;
     let before = stage.store.send(stage.queue(), text("before")).await.unwrap();

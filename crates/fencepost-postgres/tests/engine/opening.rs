@@ -170,6 +170,7 @@ async fn a_standby_is_refused_and_passed_over() {
     store.acquire_lease(&request).await.unwrap();
 }
 
+/// B27: a call that finds the pool's only connection in use has its own error, within its bound.
 #[tokio::test]
 async fn a_pool_whose_connections_are_all_in_use_is_unavailable_within_its_bound() {
     let Some(stage) = Stage::new().await else { return };
