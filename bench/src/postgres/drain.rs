@@ -55,6 +55,9 @@ async fn fencepost(bed: &Bed, side: Side, drain: Drain, count: u64) -> Outcome<D
     for begin in (0..count).step_by(FILL as usize) {
         store.send_batch(&path.queue, (begin..begin + FILL).map(message).collect::<Outcome<_>>()?).await?;
     }
+    // What its sessions have counted they tell when they end.
+    store.close().await;
+    let (store, path) = bed.store(drain.partitions, drain.consumers).await?;
     let admin = bed.connect().await?;
     rested(&admin).await?;
     let mut tokens = Vec::new();
