@@ -60,3 +60,17 @@ async fn every_function_with_its_owners_rights_pins_where_names_are_looked_up() 
     let open: Vec<String> = client.query(open, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
     assert!(open.is_empty(), "{open:?}");
 }
+
+/// Whoever is the first to call pins the planner alike, as a session keeps the plans that it made first; what is called within pins nothing of
+/// that. Sends of a queue's own functions read nothing.
+#[tokio::test]
+async fn every_function_that_callers_reach_pins_the_planner_alike() {
+    let Some(database) = crate::stage::installed(true).await else { return };
+    let client = database.connect().await.unwrap();
+    client.batch_execute("select fencepost.create_queue('q', 4)").await.unwrap();
+    let other = "select p.oid::regprocedure::text from pg_proc p where p.pronamespace = 'fencepost'::regnamespace
+        and p.proname !~ '^q\\d+_send' and p.prosecdef <> coalesce(p.proconfig @> array['enable_seqscan=off', 'enable_bitmapscan=off', 'jit=off',
+            'max_parallel_workers_per_gather=0', 'plan_cache_mode=force_generic_plan'], false)";
+    let other: Vec<String> = client.query(other, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
+    assert!(other.is_empty(), "{other:?}");
+}
