@@ -64,6 +64,7 @@ begin
         select * into s from fencepost.slot x where x.consumer_id = target.id and x.slot = asked.slot for no key update;
         held := s.slot is not null and fencepost._is_own(s, asked.epoch);
         if held then
+            perform fencepost._durable();
             st := fencepost._state(target.id, asked.slot);
             st.expires_at := fencepost._clock() + s.ttl;
             perform fencepost._append(st);

@@ -221,9 +221,9 @@ from fencepost.dead d join fencepost.queue q on q.id = d.queue_id;
 
 -- The payload of a received message as text, or as JSON.
 create or replace function fencepost.payload_text(message fencepost.message) returns text
-language sql immutable
+language sql stable
 as $$ select pg_catalog.convert_from((message).payload, 'UTF8') $$;
 
 create or replace function fencepost.payload_json(message fencepost.message) returns jsonb
-language sql immutable
+language sql stable
 as $$ select pg_catalog.convert_from((message).payload, 'UTF8')::jsonb $$;
