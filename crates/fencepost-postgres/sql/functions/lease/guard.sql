@@ -57,7 +57,8 @@ begin
         perform fencepost._refuse('fenced',
             format('cannot guard by the lease `%s`: epoch `%s` is not its holder''s, the current one is `%s`',
                 name, epoch, coalesce(current_epoch::text, 'none')),
-            jsonb_build_object('lease', name, 'presented_epoch', epoch, 'current_epoch', coalesce(to_jsonb(current_epoch), '"none"')),
+            jsonb_build_object('lease', name, 'presented_epoch', epoch, 'current_epoch', coalesce(to_jsonb(current_epoch), '"none"'),
+                'holder', state.holder, 'expires_at', state.expires_at),
             'the lease was granted to somebody else or given back; drop what this holder was doing and acquire again');
     end if;
     perform fencepost._bound_transaction(state.expires_at);

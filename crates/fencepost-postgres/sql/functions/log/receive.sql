@@ -1,5 +1,5 @@
 -- The function that receives from one queue, with nothing but static statements: {q}_receive(...), arguments as fencepost._receive has
--- them. The planner is pinned as for the functions that read the log, and its plans are kept: what is looked for changes, not how.
+-- them.
 create or replace function fencepost._receive_function(log text, queue_id integer) returns text
 language sql immutable
 as $make$
@@ -76,7 +76,7 @@ begin
     end if;
     st := fencepost._state(target.id, slot);
     if locked then
-        perform fencepost._bound(st.expires_at);
+        perform fencepost._bound_transaction(st.expires_at);
         if st.batch_id = finished then
             acked := st.size;
             st := fencepost._finish(target, s, st);
@@ -138,7 +138,7 @@ begin
             s := fencepost._own(operation, target, slot, epoch);
             locked := true;
             newest := fencepost._state(target.id, slot);
-            perform fencepost._bound(newest.expires_at);
+            perform fencepost._bound_transaction(newest.expires_at);
             if newest.version <> st.version or not plain then
                 st := newest;
                 continue;

@@ -32,7 +32,7 @@ begin
     target := fencepost._consumer(queue, consumer);
     s := fencepost._own(operation, target, slot, epoch);
     st := fencepost._state(target.id, slot);
-    perform fencepost._bound(st.expires_at);
+    perform fencepost._bound_transaction(st.expires_at);
     if st.batch_id is distinct from _dispose.batch_id then
         perform fencepost._other_batch(operation, target, slot, batch_id, st.batch_id);
     end if;

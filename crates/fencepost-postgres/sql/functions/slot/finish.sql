@@ -37,7 +37,7 @@ begin
     target := fencepost._consumer(queue, consumer);
     s := fencepost._own('ack', target, slot, epoch);
     st := fencepost._locked_state(target.id, slot);
-    perform fencepost._bound(st.expires_at);
+    perform fencepost._bound_transaction(st.expires_at);
     if st.batch_id = ack.batch_id then
         acked := st.size;
         perform fencepost._append(fencepost._finish(target, s, st));
@@ -76,7 +76,7 @@ begin
     target := fencepost._consumer(queue, consumer);
     s := fencepost._own('ack_through', target, slot, epoch);
     st := fencepost._locked_state(target.id, slot);
-    perform fencepost._bound(st.expires_at);
+    perform fencepost._bound_transaction(st.expires_at);
     if st.batch_id is distinct from ack_through.batch_id then
         if st.last_acked = ack_through.batch_id then
             return 0;

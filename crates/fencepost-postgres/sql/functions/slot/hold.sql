@@ -27,7 +27,7 @@ begin
     if not fencepost._is_own(s, epoch) then
         perform fencepost._fenced('slot_guard', target, s, epoch);
     end if;
-    perform fencepost._bound(st.expires_at);
+    perform fencepost._bound_transaction(st.expires_at);
 end
 $$;
 

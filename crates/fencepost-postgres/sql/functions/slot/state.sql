@@ -91,11 +91,13 @@ as $$
 declare
     named text := (target).queue || '/' || (target).name;
     current text := case when (s).worker is not null then (s).epoch::text else '"none"' end;
+    st fencepost.state_0 := fencepost._state((target).id, (s).slot);
 begin
     perform fencepost._refuse('fenced',
         format('cannot %s on slot %s of consumer `%s`: epoch `%s` is not its owner''s, the current one is `%s`',
             operation, (s).slot, named, presented, trim('"' from current)),
-        jsonb_build_object('presented_epoch', presented, 'current_epoch', current::jsonb, 'consumer', named, 'slot', (s).slot, 'holder', (s).worker),
+        jsonb_build_object('presented_epoch', presented, 'current_epoch', current::jsonb, 'consumer', named, 'slot', (s).slot,
+            'holder', (s).worker, 'expires_at', st.expires_at, 'open_batch_id', st.batch_id),
         'the slot was granted to somebody else or given back; drop what this owner was doing and claim again');
 end
 $$;
@@ -134,12 +136,6 @@ begin
     return s;
 end
 $$;
-
--- Bounds the rest of the caller's transaction by the lease's remaining time, at least a second and never above the caller's own setting:
--- an owner that stops inside a transaction must not keep the slot for ever.
-create or replace function fencepost._bound(expires timestamptz) returns void
-language sql volatile
-as $$ select fencepost._bound_transaction(expires) $$;
 
 -- When a grant expires after a call that renews past half of its TTL.
 create or replace function fencepost._extended(s fencepost.slot, expires timestamptz) returns timestamptz
