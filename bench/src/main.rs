@@ -6,6 +6,7 @@
 mod figures;
 mod peers;
 mod postgres;
+mod soak;
 mod sqlite;
 mod subject;
 
@@ -22,6 +23,8 @@ enum Command {
     Sqlite(Where),
     /// PostgreSQL, beside inserts into the same table, a skip-locked table, and peers.
     Postgres(Box<postgres::Options>),
+    /// PostgreSQL for a long time at half load, while workers are killed.
+    Soak(soak::Options),
     /// Beside a peer, in a program of its own.
     Peers(peers::Options),
 }
@@ -56,9 +59,13 @@ async fn run() -> Outcome<()> {
     if words == [postgres::HOLD] {
         return postgres::hold().await;
     }
+    if words == [soak::WORKER] {
+        return soak::work().await;
+    }
     match Command::parse() {
         Command::Sqlite(place) => sqlite::run(place.rounds, &place.folder).await,
         Command::Postgres(options) => postgres::run(*options).await,
+        Command::Soak(options) => soak::run(options).await,
         Command::Peers(options) => peers::run(&options).await,
     }
 }

@@ -70,7 +70,7 @@ pub struct Options {
     /// How long a worker idles, in milliseconds.
     #[arg(long, default_value_t = 10_000)]
     idle: u64,
-    /// How long a snapshot is held, in seconds.
+    /// How long a snapshot is held, in seconds, for each form of it.
     #[arg(long, default_value_t = 180)]
     held: u64,
     #[arg(skip)]
@@ -167,9 +167,7 @@ pub async fn run(mut options: Options) -> Outcome<()> {
             say(&report::figures(&figures));
         }
     }
-    if options.has("held") {
-        held::held(&options, &mut figures).await?;
-    }
+    held::held(&options, &mut figures).await?;
     say(&report::figures(&figures));
     say(&report::targets(&figures));
     say(&format!("load before and after, over 1, 5 and 15 minutes: {before}; {}", load()?));

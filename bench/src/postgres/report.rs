@@ -1,5 +1,6 @@
 //! The report: what was measured, with its spread, and what is aimed at.
 
+use super::held::{LEASE, QUEUE, RETRIES};
 use super::{DRAINS, Side, key};
 use crate::figures::Figures;
 
@@ -117,11 +118,15 @@ fn aims() -> Vec<Aim> {
     }
     let of = key("idle worker", Side::Store, "% of a core");
     add("idle worker, % of a core".into(), of, None, AtMost(0.5), "nothing written");
-    for row in ["held snapshot: send, receive, ack", "held snapshot: lease acquire, release"] {
+    for row in [QUEUE, RETRIES, LEASE] {
         add(format!("{row}, last / first"), key(row, Side::Store, "kept"), None, AtLeast(0.8), GRANT);
+        let of = key(row, Side::Store, "buffers, last / first");
+        add(format!("{row}, buffers a round, last / first"), of, None, AtMost(1.1), GRANT);
     }
-    let of = key("held snapshot: send, receive, ack", Side::Store, "dead rows");
-    add("dead rows in log and state under a held snapshot".into(), of, None, AtMost(0.0), BATCH);
+    for row in [QUEUE, RETRIES] {
+        let of = key(row, Side::Store, "dead rows of log and state");
+        add(format!("{row}, dead rows in log and state"), of, None, AtMost(0.0), BATCH);
+    }
     aims
 }
 

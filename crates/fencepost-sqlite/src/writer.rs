@@ -12,6 +12,7 @@ use fencepost_core::{Error, Kind, Result};
 use rusqlite::Connection;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::yield_now;
 
 use crate::error::{commit_error, driver_error, rolled_back};
 use crate::options::SqliteOptions;
@@ -35,7 +36,7 @@ const TURN: Duration = Duration::from_millis(20);
 /// ... the writer leaves it alone for so long, so that another process, which polls for it more often, gets its turn.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// How long the writer stays awake without work.
+/// How long the writer stays awake without work, and a caller without an answer.
 const AWAKE: Duration = Duration::from_micros(100);
 
 /// How long to wait before the write lock is tried again, growing from the first to the second.
@@ -206,9 +207,16 @@ impl Writer {
         C: Call + 'static,
     {
         let queue = self.queue()?;
+        let was_idle = self.is_idle();
         let (reply, answer) = oneshot::channel();
         queue.send(Order::Call(Box::new(call(reply)))).await.map_err(|_| store_closed())?;
         drop(queue);
+        // An idle writer often answers sooner than a thread wakes up, so the caller stays awake for a moment, too, while other tasks
+        // of its thread go on.
+        let since = Instant::now();
+        while was_idle && answer.is_empty() && since.elapsed() < AWAKE {
+            yield_now().await;
+        }
         answer.await.unwrap_or_else(|_| Err(store_closed()))
     }
 
