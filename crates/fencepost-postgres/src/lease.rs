@@ -23,10 +23,8 @@ const RENEW: OfAny = OfAny {
     any: "select fencepost._any_lease_renew($1, $2, $3 * interval '1 microsecond')",
     granted: "select fencepost.lease_renew($1, $2, $3 * interval '1 microsecond')",
 };
-const RELEASE: OfAny = OfAny {
-    any: "select fencepost._any_lease_release($1, $2)",
-    granted: "select fencepost.lease_release($1, $2)",
-};
+const RELEASE: OfAny =
+    OfAny { any: "select fencepost._any_lease_release($1, $2)", granted: "select fencepost.lease_release($1, $2)" };
 const FORCE: &str = "select fencepost.lease_force_release($1, $2)";
 const HISTORY: &str = "select * from fencepost._lease_history($1)";
 const STATES: &str = "select * from fencepost._lease_states($1)";

@@ -41,10 +41,8 @@ const ACK_RECEIVE: OfQueue = OfQueue {
         "select acked, batch_id, batch_deliveries, crashes, position, id, key, kind, payload, headers::text, attempt,
         deliveries, created_at from fencepost._receive($1, $2, $3, $4, $5, $6)",
 };
-pub(crate) const ACK: OfAny = OfAny {
-    any: "select fencepost._any_ack($1, $2, $3, $4, $5)",
-    granted: "select fencepost.ack($1, $2, $3, $4, $5)",
-};
+pub(crate) const ACK: OfAny =
+    OfAny { any: "select fencepost._any_ack($1, $2, $3, $4, $5)", granted: "select fencepost.ack($1, $2, $3, $4, $5)" };
 const ACK_THROUGH: &str = "select fencepost.ack_through($1, $2, $3, $4, $5, $6)";
 const NACK: &str = "select what, due_at, withdrawn
     from fencepost._dispose('nack', $1, $2, $3, $4, $5, $6, $7 * interval '1 microsecond', $8)";

@@ -4,6 +4,7 @@ use crate::ground::{Ground, REFUSED, outcome, run};
 
 /// What a role that has no right makes for others to run with its own rights.
 const LAIR: &str = "
+    set check_function_bodies = off;
     create schema lair;
     create function lair.sends() returns bigint language sql security definer as $$ select fencepost.send('own', 'stolen'::text) $$;
     create function lair.reads() returns bigint language sql security definer as $$ select count(*) from fencepost._read('own', 'earliest', 10) $$;
@@ -12,7 +13,6 @@ const LAIR: &str = "
     create table lair.bait (a int);
     create function lair.fires() returns trigger language plpgsql security definer as $$ begin perform fencepost.send('own', 'stolen'::text); return new; end $$;
     create trigger fires before insert on lair.bait for each row execute function lair.fires();
-    create view lair.view as select * from fencepost.dead_letters;
     grant usage on schema lair to public; grant all on all tables in schema lair to public";
 
 /// What runs with a third role's rights has that role's, whoever runs it: neither does the role gain by who calls, nor the caller by the role.
@@ -31,7 +31,6 @@ async fn what_runs_with_a_third_roles_rights_has_that_roles() {
             "select lair.holds()",
             "select lair.letters()",
             "insert into lair.bait values (1)",
-            "select * from lair.view",
         ] {
             assert_eq!(outcome(&client, sql).await, REFUSED, "{role}: {sql}");
         }
@@ -42,7 +41,11 @@ async fn what_runs_with_a_third_roles_rights_has_that_roles() {
         assert_eq!(outcome(&ground.admin, sql).await, REFUSED, "superuser: {sql}");
     }
     run(&ground.admin, &format!("set role {role}")).await;
-    for sql in ["select fencepost.send('own', 'x'::text)", "select * from fencepost.claim('own', 'c', 'w')", "select * from fencepost.queue_status"] {
+    for sql in [
+        "select fencepost.send('own', 'x'::text)",
+        "select * from fencepost.claim('own', 'c', 'w')",
+        "select * from fencepost.queue_status",
+    ] {
         assert_eq!(outcome(&ground.admin, sql).await, REFUSED, "superuser as another role: {sql}");
     }
     run(&ground.admin, "reset role").await;

@@ -33,8 +33,11 @@ impl Ground {
                 select fencepost.send('{queue}', 'secret of {queue}'::text, key => 'k');
                 select fencepost.send('{queue}', 'dead of {queue}'::text, key => 'd');
                 select fencepost.send('{queue}', 'later of {queue}'::text, delay => '1 h');
-                select id from fencepost.send_once('{queue}', 'once of {queue}', 'once');
-                do $$
+                select id from fencepost.send_once('{queue}', 'once of {queue}', 'once')"
+            );
+            self.run(&fill).await;
+            let work = format!(
+                "do $$
                 declare s record;
                 begin
                     select * into s from fencepost.claim('{queue}', 'c', 'w', '1 h');
@@ -46,7 +49,7 @@ impl Ground {
                 end
                 $$"
             );
-            self.run(&fill).await;
+            self.run(&work).await;
         }
         for role in ROLES {
             let role = self.role(role);
@@ -78,12 +81,7 @@ impl Ground {
 
     /// The URL that a role opens the store by.
     pub fn url(&self, role: &str) -> String {
-        format!(
-            "postgres://{}:secret@{}/{}",
-            self.role(role),
-            self.database.server().address(),
-            self.database.name()
-        )
+        format!("postgres://{}:secret@{}/{}", self.role(role), self.database.server().address(), self.database.name())
     }
 
     pub async fn run(&self, sql: &str) {
@@ -92,8 +90,7 @@ impl Ground {
 
     /// Everything that is stored of a queue, and of the leases that begin with its name: what a refused call must not change.
     pub async fn stored(&self, queue: &str) -> String {
-        let number: i32 =
-            self.value(&format!("select id from fencepost.queue where name = '{queue}'")).await.unwrap();
+        let number: i32 = self.value(&format!("select id from fencepost.queue where name = '{queue}'")).await.unwrap();
         let everything = format!(
             "select concat_ws(' ', (select q from fencepost.queue q where id = {number}),
                 (select string_agg(l::text, ' ') from (select * from fencepost.q{number}_0 union all select * from fencepost.q{number}_1

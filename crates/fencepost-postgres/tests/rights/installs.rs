@@ -33,7 +33,11 @@ async fn an_installation_goes_on_without_roles_and_grants_them_later() {
         rows.get::<_, Vec<String>>(0)
     };
     assert_eq!(missing().await, ["fencepost_admin", "fencepost_consumer", "fencepost_producer"]);
-    run(&admin, "reset role; create role fencepost_producer; create role fencepost_consumer; create role fencepost_admin").await;
+    run(
+        &admin,
+        "reset role; create role fencepost_producer; create role fencepost_consumer; create role fencepost_admin",
+    )
+    .await;
     run(&admin, "set role installer").await;
     assert!(missing().await.is_empty());
     run(&admin, "select fencepost.create_queue('later'); reset role; grant fencepost_consumer to app").await;
@@ -70,6 +74,10 @@ async fn installations_at_once_make_the_roles_together() {
         let client = database.connect().await.unwrap();
         let there: Vec<String> = client.query_one(THERE, &[]).await.unwrap().get(0);
         assert_eq!(there, ["fencepost_admin", "fencepost_consumer", "fencepost_producer"]);
-        run(&client, "select fencepost.create_queue('q'); set role fencepost_producer; select fencepost.send('q', 'x'::text)").await;
+        run(
+            &client,
+            "select fencepost.create_queue('q'); set role fencepost_producer; select fencepost.send('q', 'x'::text)",
+        )
+        .await;
     }
 }

@@ -3,6 +3,7 @@
 mod deputies;
 mod grants;
 mod ground;
+mod guide;
 mod installs;
 mod names;
 mod reach;

@@ -42,14 +42,13 @@ async fn strange_names_are_names() {
     let client = ground.database.connect().await.unwrap();
     for name in strange() {
         let name = &*name;
-        for sql in [
-            "select fencepost.create_queue($1)",
-            "select fencepost.create_consumer($1, $1)",
-        ] {
+        for sql in ["select fencepost.create_queue($1)", "select fencepost.create_consumer($1, $1)"] {
             assert!(ask::<bool>(&ground.admin, sql, &[name]).await);
         }
         for right in ["producer", "consumer"] {
-            assert!(ask::<bool>(&ground.admin, "select fencepost.grant_queue($1, $2, $3)", &[name, &role, right]).await);
+            assert!(
+                ask::<bool>(&ground.admin, "select fencepost.grant_queue($1, $2, $3)", &[name, &role, right]).await
+            );
         }
         assert!(ask::<bool>(&ground.admin, "select fencepost.grant_lease($1, $2)", &[name, &role]).await);
     }
@@ -58,9 +57,18 @@ async fn strange_names_are_names() {
         let name = &*name;
         let headers = "select fencepost.send($1, $1, key => $1, kind => $1, headers => jsonb_build_object($1, $1))";
         assert_eq!(ask::<i64>(&client, headers, &[name]).await, 1);
-        assert_eq!(ask::<Vec<i64>>(&client, "select fencepost.send_batch($1, array[$1], array[$1], $1)", &[name]).await, [2]);
-        assert_eq!(ask::<i64>(&client, "select id from fencepost.send_once($1, $1, $1, '1 h', $1, $1)", &[name]).await, 3);
-        assert!(ask::<bool>(&client, "select deduplicated from fencepost.send_once($1, $1, $1, '1 h', $1, $1)", &[name]).await);
+        assert_eq!(
+            ask::<Vec<i64>>(&client, "select fencepost.send_batch($1, array[$1], array[$1], $1)", &[name]).await,
+            [2]
+        );
+        assert_eq!(
+            ask::<i64>(&client, "select id from fencepost.send_once($1, $1, $1, '1 h', $1, $1)", &[name]).await,
+            3
+        );
+        assert!(
+            ask::<bool>(&client, "select deduplicated from fencepost.send_once($1, $1, $1, '1 h', $1, $1)", &[name])
+                .await
+        );
         let epoch: i64 = ask(&client, "select epoch from fencepost.claim($1, $1, $1, nonce => $1)", &[name]).await;
         let received = format!(
             "select bool_and(key = $1 and kind = $1 and fencepost.payload_text(m) = $1) and count(*) = 3
@@ -73,8 +81,14 @@ async fn strange_names_are_names() {
         let dead = format!("select fencepost.dead_letter($1, $1, 0, {epoch}, 1, 2, $1)::text");
         assert_eq!(ask::<String>(&client, &dead, &[name]).await, "");
         assert_eq!(ask::<i32>(&client, &format!("select fencepost.ack($1, $1, 0, {epoch}, 1)"), &[name]).await, 1);
-        assert_eq!(ask::<String>(&client, "select reason from fencepost.dead_letters where queue = $1", &[name]).await, name);
-        assert_eq!(ask::<String>(&client, "select holder from fencepost.slot_status where queue = $1", &[name]).await, name);
+        assert_eq!(
+            ask::<String>(&client, "select reason from fencepost.dead_letters where queue = $1", &[name]).await,
+            name
+        );
+        assert_eq!(
+            ask::<String>(&client, "select holder from fencepost.slot_status where queue = $1", &[name]).await,
+            name
+        );
         assert_eq!(ask::<i64>(&client, "select count(id) from fencepost._read($1, 'earliest', 10)", &[name]).await, 3);
         let beat = "select workers from fencepost._heartbeat($1, $1, $1, $1, '10 s', '{}', '{}')";
         assert_eq!(ask::<i32>(&client, beat, &[name]).await, 1);
@@ -83,7 +97,10 @@ async fn strange_names_are_names() {
         assert_eq!(ask::<i64>(&client, marks, &[name]).await, 2);
         assert!(ask::<bool>(&client, &format!("select fencepost.release_slot($1, $1, 0, {epoch})"), &[name]).await);
         let epoch: i64 = ask(&client, "select epoch from fencepost.lease_acquire($1, $1, '10 s', $1)", &[name]).await;
-        assert_eq!(ask::<String>(&client, "select holder from fencepost.lease_status where name = $1", &[name]).await, name);
+        assert_eq!(
+            ask::<String>(&client, "select holder from fencepost.lease_status where name = $1", &[name]).await,
+            name
+        );
         assert!(ask::<bool>(&client, &format!("select fencepost.lease_renew($1, {epoch})"), &[name]).await);
         assert!(ask::<bool>(&client, &format!("select fencepost.lease_release($1, {epoch})"), &[name]).await);
     }
@@ -94,7 +111,9 @@ async fn strange_names_are_names() {
     for name in strange() {
         let name = &*name;
         for right in ["producer", "consumer"] {
-            assert!(ask::<bool>(&ground.admin, "select fencepost.revoke_queue($1, $2, $3)", &[name, &role, right]).await);
+            assert!(
+                ask::<bool>(&ground.admin, "select fencepost.revoke_queue($1, $2, $3)", &[name, &role, right]).await
+            );
         }
         assert!(ask::<bool>(&ground.admin, "select fencepost.revoke_lease($1, $2)", &[name, &role]).await);
         assert!(ask::<bool>(&ground.admin, "select fencepost.drop_queue($1, true)", &[name]).await);

@@ -43,40 +43,75 @@ async fn names_are_the_servers_own_wherever_the_caller_looks() {
     let Some(ground) = Ground::new().await else { return };
     ground.run(TRAPS).await;
     for role in ["producer", "consumer", "holder", "superuser"] {
-        let client = if role == "superuser" { ground.database.connect().await.unwrap() } else { ground.client(role).await };
-        let (sends, consumes, holds) =
-            (matches!(role, "producer" | "superuser"), matches!(role, "consumer" | "superuser"), matches!(role, "holder" | "superuser"));
+        let client =
+            if role == "superuser" { ground.database.connect().await.unwrap() } else { ground.client(role).await };
+        let (sends, consumes, holds) = (
+            matches!(role, "producer" | "superuser"),
+            matches!(role, "consumer" | "superuser"),
+            matches!(role, "holder" | "superuser"),
+        );
         run(&client, TEMPORARY).await;
         run(&client, "set search_path = pg_temp, lair, pg_catalog").await;
-        let mut calls = vec!["select * from fencepost.queue_status", "select * from fencepost.slot_status",
-            "select * from fencepost.dead_letters", "select * from fencepost.lease_status", "select * from fencepost._lease_states()",
-            "select * from fencepost._consumer_status()", "select * from fencepost._dead_counts()", "select fencepost.maintain()",
-            "select * from fencepost._marks('{messages/own,slots/3/own/c,lease/own/x}')", "select fencepost._sleep('{messages/own,slots/3/own/c,lease/own/x}')"];
+        let mut calls = vec![
+            "select * from fencepost.queue_status",
+            "select * from fencepost.slot_status",
+            "select * from fencepost.dead_letters",
+            "select * from fencepost.lease_status",
+            "select * from fencepost._lease_states()",
+            "select * from fencepost._consumer_status()",
+            "select * from fencepost._dead_counts()",
+            "select fencepost.maintain()",
+            "select * from fencepost._marks('{messages/own,slots/3/own/c,lease/own/x}')",
+            "select fencepost._sleep('{messages/own,slots/3/own/c,lease/own/x}')",
+        ];
         if sends {
-            calls.extend(["select fencepost.send('own', 'x'::pg_catalog.text)", "select fencepost.send('own', '{}'::pg_catalog.jsonb)",
-                "select fencepost.send('own', '\\x00'::pg_catalog.bytea, delay => '1 h')", "select fencepost.send_batch('own', '{a,b}')",
-                "select * from fencepost.send_once('own', 'x', 'shadow')", "select fencepost._send_many('own', '{a}', '{k}', '{}', '{}', '{}', '{}', '{}', '{}')"]);
+            calls.extend([
+                "select fencepost.send('own', 'x'::pg_catalog.text)",
+                "select fencepost.send('own', '{}'::pg_catalog.jsonb)",
+                "select fencepost.send('own', '\\x00'::pg_catalog.bytea, delay => '1 h')",
+                "select fencepost.send_batch('own', '{a,b}')",
+                "select * from fencepost.send_once('own', 'x', 'shadow')",
+                "select fencepost._send_many('own', '{a}', '{k}', '{}', '{}', '{}', '{}', '{}', '{}')",
+            ]);
         }
         if consumes {
-            calls.extend(["select * from fencepost.claim('own', 'c', 'w')", "select * from fencepost.claim_slot('own', 'c', 0, 'w')",
-                "select fencepost.renew_slot('own', 'c', 0, 1)", "select * from fencepost.renew_slots('own', 'c', '{0}', '{1}')",
-                "select fencepost.release_slot('own', 'c', 0, 1)", "select fencepost.abandon_slot('own', 'c', 0, 1)",
-                "select * from fencepost._read('own', 'earliest', 10)", "select * from fencepost._dead_letters('own', 'c', 0, 10)",
-                "select * from fencepost._heartbeat('own', 'c', 'm', 'w', '10 s', '{}', '{}')", "select fencepost._leave('own', 'c', 'm')",
-                "select * from fencepost._members('own', 'c')", "select fencepost._next_due('own', 'c', 0)",
-                "select * from fencepost._slot_history('own', 'c')", "select fencepost.maintain('own')"]);
+            calls.extend([
+                "select * from fencepost.claim('own', 'c', 'w')",
+                "select * from fencepost.claim_slot('own', 'c', 0, 'w')",
+                "select fencepost.renew_slot('own', 'c', 0, 1)",
+                "select * from fencepost.renew_slots('own', 'c', '{0}', '{1}')",
+                "select fencepost.release_slot('own', 'c', 0, 1)",
+                "select fencepost.abandon_slot('own', 'c', 0, 1)",
+                "select * from fencepost._read('own', 'earliest', 10)",
+                "select * from fencepost._dead_letters('own', 'c', 0, 10)",
+                "select * from fencepost._heartbeat('own', 'c', 'm', 'w', '10 s', '{}', '{}')",
+                "select fencepost._leave('own', 'c', 'm')",
+                "select * from fencepost._members('own', 'c')",
+                "select fencepost._next_due('own', 'c', 0)",
+                "select * from fencepost._slot_history('own', 'c')",
+                "select fencepost.maintain('own')",
+            ]);
         }
         if holds {
-            calls.extend(["select * from fencepost.lease_acquire('own/z', 'h', '10 s')", "select fencepost.lease_renew('own/z', 1)",
-                "select fencepost.lease_release('own/z', 1)", "select * from fencepost._lease_history('own/z')", "select * from fencepost._lease_states('own/z')"]);
+            calls.extend([
+                "select * from fencepost.lease_acquire('own/z', 'h', '10 s')",
+                "select fencepost.lease_renew('own/z', 1)",
+                "select fencepost.lease_release('own/z', 1)",
+                "select * from fencepost._lease_history('own/z')",
+                "select * from fencepost._lease_states('own/z')",
+            ]);
         }
         for sql in calls {
             run(&client, sql).await;
         }
         // These are refused, for what they are.
         if consumes {
-            for sql in ["select * from fencepost.receive('own', 'c', 0, 1)", "select fencepost.ack('own', 'c', 0, 1, 1)",
-                "select * from fencepost.nack('own', 'c', 0, 1, 1, 1)", "select fencepost.slot_guard('own', 'c', 0, 1)"] {
+            for sql in [
+                "select * from fencepost.receive('own', 'c', 0, 1)",
+                "select fencepost.ack('own', 'c', 0, 1, 1)",
+                "select * from fencepost.nack('own', 'c', 0, 1, 1, 1)",
+                "select fencepost.slot_guard('own', 'c', 0, 1)",
+            ] {
                 assert_eq!(crate::ground::outcome(&client, sql).await, "ZF001", "{role}: {sql}");
             }
         }

@@ -207,7 +207,11 @@ mod tests {
         let notes = found.iter().filter(|finding| finding.severity == Severity::Note);
         assert_eq!(notes.map(|finding| finding.code).collect::<Vec<_>>(), ["roles_missing", "no_notifications"]);
         assert!(found[9].hint.contains("ROLLBACK PREPARED 'it''s'"), "{}", found[9].hint);
-        assert!(found[4].hint.contains("CREATE ROLE fencepost_admin; CREATE ROLE fencepost_producer"), "{}", found[4].hint);
+        assert!(
+            found[4].hint.contains("CREATE ROLE fencepost_admin; CREATE ROLE fencepost_producer"),
+            "{}",
+            found[4].hint
+        );
     }
 
     #[test]
