@@ -53,20 +53,17 @@ begin
 end
 $$;
 
--- The function that receives: the queue's own, or that of any queue for who may call that and was not granted this one.
+-- The function that receives: the queue's own, or that of any queue for who may call that and was not granted this one. Part of the
+-- statement that calls it, so it pins nothing: every name in it says where it is, and there is no operator.
 create or replace function fencepost._receiver(number integer) returns text
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
+language sql stable
 as $$
-declare
-    own text := 'fencepost.q' || number || '_receive';
-begin
-    if has_function_privilege('fencepost._any_receive'::regproc, 'execute')
-        and not coalesce(has_function_privilege(to_regproc(own), 'execute'), false) then
-        return 'fencepost._any_receive';
-    end if;
-    return own;
-end
+    select case
+        when pg_catalog.has_function_privilege('fencepost._any_receive'::pg_catalog.regproc, 'execute') and not coalesce(
+            pg_catalog.has_function_privilege(pg_catalog.to_regproc(pg_catalog.concat('fencepost.q', number, '_receive')), 'execute'), false)
+            then 'fencepost._any_receive'
+        else pg_catalog.concat('fencepost.q', number, '_receive')
+    end
 $$;
 
 -- The caller's function for leases whose names begin as this one does; NULL when there is none. A function's comment says for which.
