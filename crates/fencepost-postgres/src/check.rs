@@ -16,6 +16,12 @@ const SERVER: &str = "select clock_timestamp(), pg_is_in_recovery(),
         where c.relnamespace = 'fencepost'::regnamespace and c.reloptions && '{autovacuum_enabled=false,autovacuum_enabled=off}'
         order by 1)";
 
+/// Who may use the schema at all: everybody, or who was let in; and the roles of the cluster that are not there.
+const RIGHTS: &str = "select
+    exists (select from pg_namespace n cross join lateral aclexplode(n.nspacl) a where n.nspname = 'fencepost' and a.grantee = 0),
+    array(select w from unnest(array['fencepost_admin', 'fencepost_consumer', 'fencepost_producer']) w
+        where not exists (select from pg_roles r where r.rolname = w))";
+
 const BLOCKED: &str = "select s.queue, s.consumer, s.slot, s.blocked_by, a.application_name, a.state,
         extract(epoch from clock_timestamp() - a.xact_start)::float8
     from fencepost._slot_status() s join pg_stat_activity a on a.pid = s.blocked_by
@@ -47,6 +53,10 @@ pub struct ServerCheck {
     pub vacuums: bool,
     /// Tables of the store that are excepted from that.
     pub not_vacuumed: Vec<String>,
+    /// PUBLIC may use the schema: everybody who connects reaches what was granted to PUBLIC in it.
+    pub is_public: bool,
+    /// The roles of the cluster for producers, consumers and administrators that are not there.
+    pub missing_roles: Vec<String>,
     /// Notifications arrive; behind a pooler in transaction mode none does.
     pub notifies: bool,
     /// Slots that an open transaction has locked.
@@ -95,6 +105,7 @@ impl PostgresStore {
         let after = HostClock.wall();
         let server = one(&rows)?;
         let clock: Timestamp = column::<At>(server, 0)?.0;
+        let rights = self.read("check", RIGHTS, &[]).await?;
         let blocked = self.read("check", BLOCKED, &[]).await?;
         let oldest = self.read("check", OLDEST, &[]).await?;
         let prepared = self.read("check", PREPARED, &[]).await?;
@@ -105,6 +116,8 @@ impl PostgresStore {
             in_recovery: column(server, 1)?,
             vacuums: column(server, 2)?,
             not_vacuumed: column(server, 3)?,
+            is_public: column(one(&rights)?, 0)?,
+            missing_roles: column(one(&rights)?, 1)?,
             notifies: notifies(self).await,
             blocked: blocked.iter().map(blocked_slot).collect::<Result<_>>()?,
             oldest: oldest.first().map(|row| open_transaction(row, 0)).transpose()?,

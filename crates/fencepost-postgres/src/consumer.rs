@@ -21,7 +21,7 @@ const CREATE: &str = r#"select fencepost.create_consumer($1, $2, slots => $3,
 const DROP: &str = "select fencepost.drop_consumer($1, $2, $3)";
 const STATUS: &str = "select queue, consumer, slots, on_failure, max_attempts, max_crashes,
     (extract(epoch from backoff) * 1000000)::bigint, lag, retrying, parked, dead, workers from fencepost._consumer_status($1)";
-const FIND_QUEUE: &str = "select (fencepost._queue($1)).id";
+const FIND_QUEUE: &str = "select fencepost._queue_number($1)";
 
 #[async_trait]
 impl Consumers for PostgresStore {

@@ -11,12 +11,20 @@ use tokio_postgres::types::Type;
 
 use crate::deliver::GiveBack;
 use crate::error::damaged;
+use crate::numbered::OfAny;
 use crate::store::{PostgresStore, column, one};
 use crate::time::At;
 
-const ACQUIRE: &str = "select * from fencepost.lease_acquire($1, $2, $3 * interval '1 microsecond', $4)";
-const RENEW: &str = "select fencepost.lease_renew($1, $2, $3 * interval '1 microsecond')";
-const RELEASE: &str = "select fencepost.lease_release($1, $2)";
+const ACQUIRE: OfAny = OfAny {
+    any: "select * from fencepost._any_lease_acquire($1, $2, $3 * interval '1 microsecond', $4)",
+    granted: "select * from fencepost.lease_acquire($1, $2, $3 * interval '1 microsecond', $4)",
+};
+const RENEW: OfAny = OfAny {
+    any: "select fencepost._any_lease_renew($1, $2, $3 * interval '1 microsecond')",
+    granted: "select fencepost.lease_renew($1, $2, $3 * interval '1 microsecond')",
+};
+const RELEASE: OfAny =
+    OfAny { any: "select fencepost._any_lease_release($1, $2)", granted: "select fencepost.lease_release($1, $2)" };
 const FORCE: &str = "select fencepost.lease_force_release($1, $2)";
 const HISTORY: &str = "select * from fencepost._lease_history($1)";
 const STATES: &str = "select * from fencepost._lease_states($1)";
@@ -32,14 +40,14 @@ impl Leases for PostgresStore {
     async fn renew_lease(&self, token: &LeaseToken, ttl: Option<Ttl>) -> Result<Renewal> {
         let (name, epoch, ttl) = (token.name.as_str(), token.epoch.get(), ttl.map(Ttl::as_micros));
         let values: [_; 3] = [(&name as _, Type::TEXT), (&epoch as _, Type::INT8), (&ttl as _, Type::INT8)];
-        let rows = self.write("renew_lease", RENEW, &values).await?;
+        let rows = self.write_any("renew_lease", RENEW, &values).await?;
         Ok(if column(one(&rows)?, 0)? { Renewal::Held } else { Renewal::Lost })
     }
 
     async fn release_lease(&self, token: &LeaseToken) -> Result<Release> {
         let (name, epoch) = (token.name.as_str(), token.epoch.get());
         let values: [_; 2] = [(&name as _, Type::TEXT), (&epoch as _, Type::INT8)];
-        let rows = self.write("release_lease", RELEASE, &values).await?;
+        let rows = self.write_any("release_lease", RELEASE, &values).await?;
         if !column::<bool>(one(&rows)?, 0)? {
             return Ok(Release::NotHeld);
         }
@@ -94,7 +102,7 @@ impl PostgresStore {
             (name.as_str(), holder.as_str(), ttl.as_micros(), nonce.as_ref().map(Nonce::as_str));
         let values: [_; 4] =
             [(&text as _, Type::TEXT), (&holder as _, Type::TEXT), (&ttl as _, Type::INT8), (&nonce as _, Type::TEXT)];
-        let rows = self.write("acquire_lease", ACQUIRE, &values).await?;
+        let rows = self.write_any("acquire_lease", ACQUIRE, &values).await?;
         let row = one(&rows)?;
         let epoch = || Epoch::new(column(row, 2)?).map_err(|cause| damaged("lease_grant", cause));
         let expires_at = || Ok(column::<At>(row, 4)?.0);

@@ -14,9 +14,8 @@ use crate::store::{PostgresStore, column, one};
 
 const FIND: &str = "select fencepost._queue_number($1)";
 
-/// What the server says of a function that the user may not call: those of a queue are its owner's until they are granted, and a grant on
-/// all functions grants those that are there.
-const NOT_GRANTED: &str = "42501";
+/// What the server says of a function that the user may not call.
+pub(crate) const NOT_GRANTED: &str = "42501";
 
 /// So many names are remembered at most.
 const REMEMBERED: usize = 10_000;
@@ -31,6 +30,13 @@ pub(crate) struct OfQueue {
     pub(crate) by_number: &'static str,
     /// The same by a function of all queues. The queue's name is a value after the others.
     pub(crate) by_name: &'static str,
+}
+
+/// A call by the function for any queue or lease, which is the shortest way, and by the one that finds what was granted.
+#[derive(Clone, Copy)]
+pub(crate) struct OfAny {
+    pub(crate) any: &'static str,
+    pub(crate) granted: &'static str,
 }
 
 /// How a queue's functions are called.

@@ -17,7 +17,7 @@ use crate::connection::Parameter;
 use crate::consumer::path_of;
 use crate::deliver::GiveBack;
 use crate::error::damaged;
-use crate::numbered::OfQueue;
+use crate::numbered::{OfAny, OfQueue};
 use crate::queue::micros;
 use crate::store::{PostgresStore, column, one};
 use crate::time::At;
@@ -41,7 +41,8 @@ const ACK_RECEIVE: OfQueue = OfQueue {
         "select acked, batch_id, batch_deliveries, crashes, position, id, key, kind, payload, headers::text, attempt,
         deliveries, created_at from fencepost._receive($1, $2, $3, $4, $5, $6)",
 };
-pub(crate) const ACK: &str = "select fencepost.ack($1, $2, $3, $4, $5)";
+pub(crate) const ACK: OfAny =
+    OfAny { any: "select fencepost._any_ack($1, $2, $3, $4, $5)", granted: "select fencepost.ack($1, $2, $3, $4, $5)" };
 const ACK_THROUGH: &str = "select fencepost.ack_through($1, $2, $3, $4, $5, $6)";
 const NACK: &str = "select what, due_at, withdrawn
     from fencepost._dispose('nack', $1, $2, $3, $4, $5, $6, $7 * interval '1 microsecond', $8)";
@@ -110,7 +111,7 @@ impl Slots for PostgresStore {
 
     async fn ack(&self, token: &SlotToken, batch: BatchId) -> Result<u32> {
         let (presented, batch) = (Presented::of(token), batch.get());
-        count(&self.write("ack", ACK, &presented.with(&[(&batch, Type::INT8)])).await?)
+        count(&self.write_any("ack", ACK, &presented.with(&[(&batch, Type::INT8)])).await?)
     }
 
     async fn ack_through(&self, token: &SlotToken, batch: BatchId, message: MessageId) -> Result<u32> {

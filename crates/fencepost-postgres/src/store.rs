@@ -13,6 +13,7 @@ use tokio_postgres::types::FromSql;
 use crate::connection::{Connections, Parameter};
 use crate::deliver::{GiveBack, deliver};
 use crate::error::{Effect, driver_error};
+use crate::numbered::{NOT_GRANTED, OfAny};
 use crate::options::PostgresOptions;
 use crate::schema;
 use crate::source::{Source, VERSION};
@@ -32,6 +33,8 @@ struct Inner {
     hub: WakeHub,
     watcher: Watcher,
     closed: AtomicBool,
+    /// Whether the user may not call the functions for any queue and lease, so that those are called that find what was granted.
+    is_limited: AtomicBool,
     runtime: Handle,
     info: StoreInfo,
 }
@@ -86,7 +89,8 @@ impl PostgresStore {
             engine_version,
         };
         let (hub, watcher, closed) = (WakeHub::default(), Watcher::default(), AtomicBool::new(false));
-        let store = Self(Arc::new(Inner { connections, hub: hub.clone(), watcher, closed, runtime, info }));
+        let is_limited = AtomicBool::new(false);
+        let store = Self(Arc::new(Inner { connections, hub: hub.clone(), watcher, closed, is_limited, runtime, info }));
         watch(&store, hub);
         Ok(store)
     }
@@ -165,6 +169,24 @@ impl PostgresStore {
     /// Makes a call that may change something: when its answer is lost it is `unknown_outcome`.
     pub(crate) async fn write(&self, operation: &'static str, sql: &str, values: &[Parameter<'_>]) -> Result<Vec<Row>> {
         self.0.connections.run(Effect::Write, sql, values).await.map_err(|error| error.during(operation))
+    }
+
+    /// Makes a call that may change something by the function for any queue or lease, where the user may call that.
+    pub(crate) async fn write_any(
+        &self,
+        operation: &'static str,
+        call: OfAny,
+        values: &[Parameter<'_>],
+    ) -> Result<Vec<Row>> {
+        if !self.0.is_limited.load(Ordering::Relaxed) {
+            match self.write(operation, call.any, values).await {
+                Err(error) if error.fact("sqlstate") == Some(NOT_GRANTED) => {
+                    self.0.is_limited.store(true, Ordering::Relaxed);
+                }
+                answer => return answer,
+            }
+        }
+        self.write(operation, call.granted, values).await
     }
 
     /// Makes several calls in one transaction, in order; none happens or all.

@@ -123,7 +123,7 @@ impl TransactionCalls for Transaction<'_> {
 
     async fn ack_in(&self, token: &SlotToken, batch: BatchId) -> Result<u32> {
         let (presented, batch) = (Presented::of(token), batch.get());
-        count(&call(self, "ack", ACK, &presented.with(&[(&batch, Type::INT8)])).await?)
+        count(&call(self, "ack", ACK.granted, &presented.with(&[(&batch, Type::INT8)])).await?)
     }
 
     async fn release_in(&self, token: &SlotToken) -> Result<Release> {

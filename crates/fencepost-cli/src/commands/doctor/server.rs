@@ -95,6 +95,23 @@ fn of_settings(check: &ServerCheck) -> Vec<Finding> {
             format!("`ALTER TABLE {first} RESET (autovacuum_enabled)`, for each of them"),
         ));
     }
+    if check.is_public {
+        findings.push(Finding::warning(
+            "schema_public",
+            "PUBLIC may use the schema `fencepost`: everybody who connects reaches what was granted to PUBLIC in it",
+            "`REVOKE ALL ON SCHEMA fencepost FROM PUBLIC`; rights are granted by fencepost.grant_queue and grant_lease",
+        ));
+    }
+    if let [first, ..] = &*check.missing_roles {
+        findings.push(Finding::note(
+            "roles_missing",
+            format!("the role `{first}` and its like are not there, as who installed the schema may make no roles"),
+            format!(
+                "to have them: `CREATE ROLE {}`, then as the schema's owner `SELECT fencepost.grant_roles()`",
+                check.missing_roles.join("; CREATE ROLE ")
+            ),
+        ));
+    }
     if !check.notifies {
         findings.push(Finding::note(
             "no_notifications",
@@ -136,6 +153,8 @@ mod tests {
             in_recovery: false,
             vacuums: true,
             not_vacuumed: vec![],
+            is_public: false,
+            missing_roles: vec![],
             notifies: true,
             blocked: vec![],
             oldest: None,
@@ -158,6 +177,8 @@ mod tests {
             in_recovery: true,
             vacuums: false,
             not_vacuumed: vec!["fencepost.queue".into()],
+            is_public: true,
+            missing_roles: vec!["fencepost_admin".into(), "fencepost_producer".into()],
             notifies: false,
             blocked: vec![BlockedSlot { path, slot: 3, by: open_for(BRIEF * 2) }],
             oldest: Some(open_for(LONG * 2)),
@@ -172,6 +193,8 @@ mod tests {
                 "read_only",
                 "autovacuum_off",
                 "autovacuum_off",
+                "schema_public",
+                "roles_missing",
                 "no_notifications",
                 "clock_apart",
                 "slot_blocked",
@@ -182,8 +205,13 @@ mod tests {
         );
         // Exactly those that nothing has to be done about.
         let notes = found.iter().filter(|finding| finding.severity == Severity::Note);
-        assert_eq!(notes.map(|finding| finding.code).collect::<Vec<_>>(), ["no_notifications"]);
-        assert!(found[7].hint.contains("ROLLBACK PREPARED 'it''s'"), "{}", found[7].hint);
+        assert_eq!(notes.map(|finding| finding.code).collect::<Vec<_>>(), ["roles_missing", "no_notifications"]);
+        assert!(found[9].hint.contains("ROLLBACK PREPARED 'it''s'"), "{}", found[9].hint);
+        assert!(
+            found[4].hint.contains("CREATE ROLE fencepost_admin; CREATE ROLE fencepost_producer"),
+            "{}",
+            found[4].hint
+        );
     }
 
     #[test]

@@ -76,7 +76,7 @@ end
 $$;
 
 -- The dead letters of a consumer by id, at most `most`, from the first id after `after` on.
-create or replace function fencepost._dead_letters(queue text, consumer text, after bigint, most bigint) returns setof fencepost.dead
+create or replace function fencepost._any_dead_letters(queue text, consumer text, after bigint, most bigint) returns setof fencepost.dead
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -89,6 +89,6 @@ declare
     q fencepost.queue := fencepost._queue(queue);
 begin
     return query select * from fencepost.dead d
-        where d.queue_id = q.id and d.consumer = _dead_letters.consumer and d.id > coalesce(after, 0) order by d.id limit most;
+        where d.queue_id = q.id and d.consumer = _any_dead_letters.consumer and d.id > coalesce(after, 0) order by d.id limit most;
 end
 $$;

@@ -23,7 +23,7 @@ create or replace view fencepost._lease_state as
     ) r on true;
 
 -- How leases stand, for people.
-create or replace view fencepost.lease_status as
+create or replace view fencepost.lease_status with (security_barrier) as
     select
         name,
         case
@@ -36,10 +36,11 @@ create or replace view fencepost.lease_status as
         since,
         expires_at
     from fencepost._lease_state
+    where fencepost._may_hold(name)
     order by name;
 
 -- One lease, or all of them by name, with what clients need beside the view.
-create or replace function fencepost._lease_states(of text default null)
+create or replace function fencepost._any_lease_states(of text default null)
 returns table (name text, epoch bigint, holder text, nonce text, ttl_micros bigint, since timestamptz, expires_at timestamptz)
 language sql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -56,7 +57,7 @@ as $$
 $$;
 
 -- What operators did to a lease, oldest first.
-create or replace function fencepost._lease_history(of text)
+create or replace function fencepost._any_lease_history(of text)
 returns table (at timestamptz, epoch bigint, from_holder text, reason text)
 language sql stable security definer
 set search_path = pg_catalog, pg_temp

@@ -30,7 +30,7 @@ $$;
 -- Acquires a lease that is free or expired, or finds the live grant of the same nonce again. One row: granted, held or contended.
 -- Locks: the lease's row FOR UPDATE, skipped when it is locked, so it never waits; a live lease is answered without any lock.
 -- INVARIANT: the state that is judged is read after the lock, in a later statement, and so is the clock.
-create or replace function fencepost.lease_acquire(name text, holder text, ttl interval, nonce text default null)
+create or replace function fencepost._any_lease_acquire(name text, holder text, ttl interval, nonce text default null)
 returns fencepost.lease_acquired
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -57,7 +57,7 @@ begin
     ttl := fencepost._ttl(ttl);
     generation_now := fencepost._generation();
 
-    select * into state from fencepost._lease_state l where l.name = lease_acquire.name;
+    select * into state from fencepost._lease_state l where l.name = _any_lease_acquire.name;
     answer := fencepost._lease_answer(state, nonce, generation_now);
     if answer.outcome is not null then
         return answer;

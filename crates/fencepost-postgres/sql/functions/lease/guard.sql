@@ -22,7 +22,7 @@ $$;
 -- Locks: the lease's row FOR KEY SHARE, which goes with renewals and other guards; it waits for an acquire, release or force, at most 5 s.
 -- INVARIANT: at REPEATABLE READ and above the grant that the old snapshot shows is locked too: when it was replaced since, that
 -- fails with 40001, as it does when the lease's row is younger than the snapshot. So it never judges by what is over.
-create or replace function fencepost.lease_guard(name text, epoch bigint) returns void
+create or replace function fencepost._any_lease_guard(name text, epoch bigint) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -39,11 +39,11 @@ declare
     current_epoch bigint;
 begin
     perform fencepost._name('a lease name', name), fencepost._presented(epoch);
-    select l.id into found_id from fencepost.lease l where l.name = lease_guard.name for key share;
+    select l.id into found_id from fencepost.lease l where l.name = _any_lease_guard.name for key share;
     if old_snapshot then
         if found_id is null then
             -- A row that the snapshot does not show collides; one that is inserted goes with the refusal.
-            insert into fencepost.lease (name) values (lease_guard.name) on conflict do nothing;
+            insert into fencepost.lease (name) values (_any_lease_guard.name) on conflict do nothing;
         end if;
         -- FOR SHARE, as FOR KEY SHARE takes the old version of a replaced row without a word.
         perform from fencepost.lease_grant g

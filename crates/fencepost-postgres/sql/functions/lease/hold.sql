@@ -7,7 +7,7 @@ as $$ select coalesce(state.holder is not null and state.epoch = $2 and state.ge
 
 -- Extends a grant by `ttl`, or by the TTL that it had; also after its expiry as long as nobody took over. False: lost.
 -- Locks: the lease's row FOR NO KEY UPDATE, which goes with guards; what is lost already is answered without any lock, as it stays so.
-create or replace function fencepost.lease_renew(name text, epoch bigint, ttl interval default null) returns boolean
+create or replace function fencepost._any_lease_renew(name text, epoch bigint, ttl interval default null) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -32,7 +32,7 @@ begin
     perform fencepost._presented(epoch);
     renewed_ttl := case when ttl is not null then fencepost._ttl(ttl) end;
     generation_now := fencepost._generation();
-    select * into state from fencepost._lease_state l where l.name = lease_renew.name;
+    select * into state from fencepost._lease_state l where l.name = _any_lease_renew.name;
     if not fencepost._lease_is_own(state, epoch, generation_now) then
         return false;
     end if;
@@ -46,11 +46,11 @@ begin
     renewed_ttl := coalesce(renewed_ttl, state.ttl);
     until := fencepost._clock() + renewed_ttl;
     update fencepost.lease_renewal r
-    set version = r.version + 1, epoch = lease_renew.epoch, ttl = renewed_ttl, expires_at = until
+    set version = r.version + 1, epoch = _any_lease_renew.epoch, ttl = renewed_ttl, expires_at = until
     where r.lease_id = state.id
         and r.version = (select n.version from fencepost.lease_renewal n where n.lease_id = state.id order by n.version desc limit 1);
     if not found then
-        insert into fencepost.lease_renewal values (state.id, 1, lease_renew.epoch, renewed_ttl, until);
+        insert into fencepost.lease_renewal values (state.id, 1, _any_lease_renew.epoch, renewed_ttl, until);
     end if;
     return true;
 end
@@ -58,7 +58,7 @@ $$;
 
 -- Gives a grant back; the lease is free once this commits. False: not held by this epoch, and nothing changes.
 -- Locks: the lease's row FOR UPDATE, so it waits for guards, at most 5 s.
-create or replace function fencepost.lease_release(name text, epoch bigint) returns boolean
+create or replace function fencepost._any_lease_release(name text, epoch bigint) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -80,7 +80,7 @@ begin
     end if;
     perform fencepost._presented(epoch);
     generation_now := fencepost._generation();
-    select * into state from fencepost._lease_state l where l.name = lease_release.name;
+    select * into state from fencepost._lease_state l where l.name = _any_lease_release.name;
     if not fencepost._lease_is_own(state, epoch, generation_now) then
         return false;
     end if;

@@ -37,14 +37,16 @@ begin
 end
 $$;
 
--- Makes the functions of a log, with static statements over it, in place of those that an older version made.
+-- Makes the functions of a log, with static statements over it, in place of those that an older version made. Who was granted those may
+-- call these: the first function of a right says who has it.
 create or replace function fencepost._make_functions(queue_id integer, partitions integer, topic text) returns void
 language plpgsql
 set check_function_bodies = off
 as $$
 declare
     log text := 'fencepost.q' || queue_id;
-    named text;
+    producers text[] := fencepost._holders(queue_id, 'producer');
+    consumers text[] := fencepost._holders(queue_id, 'consumer');
 begin
     perform fencepost._drop_functions(queue_id);
     execute fencepost._write_function(log, partitions, topic);
@@ -56,10 +58,11 @@ begin
     execute fencepost._look_function(log);
     execute fencepost._peek_function(log);
     execute fencepost._receive_function(log, queue_id);
+    execute fencepost._send_once_function(log, queue_id);
+    execute fencepost._consume_function(log, queue_id);
     -- What is made after the installation has to be closed to PUBLIC here.
-    foreach named in array fencepost._functions(queue_id) loop
-        execute 'revoke execute on function ' || named || ' from public';
-    end loop;
+    execute 'revoke execute on function ' || array_to_string(fencepost._functions(queue_id), ', ') || ' from public';
+    perform fencepost._give(queue_id, 'producer', producers), fencepost._give(queue_id, 'consumer', consumers);
 end
 $$;
 

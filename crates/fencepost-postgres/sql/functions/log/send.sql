@@ -125,6 +125,27 @@ $text$,
     '{wake}', fencepost._wake_statement(log, topic)), '{q}', log), '{id}', queue_id::text)
 $make$;
 
+-- {q}_send_once(...): an idempotent send. Arguments as fencepost._send_one_once has them without the queue.
+create or replace function fencepost._send_once_function(log text, queue_id integer) returns text
+language sql immutable
+as $make$
+select replace(replace($text$
+create function {q}_send_once(
+    payload bytea, key text, kind text, headers text, idempotency_key text, ttl interval,
+    due_in bigint, due_at timestamptz, expires_in bigint, expires_at timestamptz, out id bigint, out deduplicated boolean
+)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $body$
+begin
+    select s.id, s.deduplicated into id, deduplicated
+        from fencepost._any_send_one_once((select q.name from fencepost.queue q where q.id = {id}),
+            payload, key, kind, headers, idempotency_key, ttl, due_in, due_at, expires_in, expires_at) s;
+end
+$body$
+$text$, '{q}', log), '{id}', queue_id::text)
+$make$;
+
 -- The statement that wakes who sleeps on a queue, with the commit.
 create or replace function fencepost._wake_statement(log text, topic text) returns text
 language sql stable

@@ -199,7 +199,7 @@ $$;
 
 -- Does what is due for one queue, or for all, and returns how many steps did something. A call is one transaction that others wait for:
 -- what takes more than a second is left to the next call, except for one step of each queue.
-create or replace function fencepost.maintain(queue text default null) returns bigint
+create or replace function fencepost._any_maintain(queue text default null) returns bigint
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -224,7 +224,7 @@ begin
     if queue is not null then
         perform fencepost._queue(queue);
     end if;
-    for queue_id in select x.id from fencepost.queue x where maintain.queue is null or x.name = maintain.queue order by x.id loop
+    for queue_id in select x.id from fencepost.queue x where _any_maintain.queue is null or x.name = _any_maintain.queue order by x.id loop
         loop
             q := fencepost._to_maintain(queue_id, queue is not null);
             exit when q.id is null or not fencepost._maintain(q);
@@ -236,7 +236,7 @@ begin
         steps := steps + fencepost._forget_leases();
     end if;
     -- At the end, and of one queue, since the locks of what is emptied last until the commit.
-    for queue_id in select x.id from fencepost.queue x where maintain.queue is null or x.name = maintain.queue order by x.id loop
+    for queue_id in select x.id from fencepost.queue x where _any_maintain.queue is null or x.name = _any_maintain.queue order by x.id loop
         q := fencepost._to_maintain(queue_id, queue is not null);
         if q.id is not null and fencepost._empty(q) then
             return steps + 1;

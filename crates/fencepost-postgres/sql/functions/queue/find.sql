@@ -28,16 +28,40 @@ begin
 end
 $$;
 
--- For drivers: the number of a queue, which the names of its own functions begin with. It never stands for another queue.
-create or replace function fencepost._queue_number(queue text) returns integer
-language sql stable security definer
+-- The number of a queue, which the names of its own functions begin with; NULL when there is none. It never stands for another queue.
+create or replace function fencepost._found_number(queue text) returns integer
+language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
 set jit = off
 set max_parallel_workers_per_gather = 0
 set plan_cache_mode = force_generic_plan
-as $$ select (fencepost._queue(queue)).id $$;
+as $$
+begin
+    return (select q.id from fencepost.queue q where q.name = queue);
+end
+$$;
+
+-- The same, or the error `not_found`.
+create or replace function fencepost._queue_number(queue text) returns integer
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    number integer := (select q.id from fencepost.queue q where q.name = queue);
+begin
+    if number is null then
+        number := (fencepost._queue(queue)).id;
+    end if;
+    return number;
+end
+$$;
 
 -- The highest position that was taken in a queue so far, by whoever, committed or not.
 create or replace function fencepost._appended(queue_id integer) returns bigint

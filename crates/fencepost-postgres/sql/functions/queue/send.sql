@@ -129,9 +129,8 @@ end
 $$;
 
 -- Appends one message and returns its id.
-create or replace function fencepost.send(
-    queue text, payload bytea, key text default null, kind text default 'default', headers jsonb default '{}',
-    delay interval default null, lane integer default 0, expires_in interval default null
+create or replace function fencepost._any_send(
+    queue text, payload bytea, key text, kind text, headers jsonb, delay interval, lane integer, expires_in interval
 ) returns bigint
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -157,45 +156,21 @@ begin
 end
 $$;
 
--- The same with a text.
-create or replace function fencepost.send(
-    queue text, payload text, key text default null, kind text default 'default', headers jsonb default '{}',
-    delay interval default null, lane integer default 0, expires_in interval default null
-) returns bigint
-language plpgsql security definer
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
-set jit = off
-set max_parallel_workers_per_gather = 0
-set plan_cache_mode = force_generic_plan
+-- Refuses columns of a batch that do not fit.
+create or replace function fencepost._check_columns(payloads text[], keys text[]) returns void
+language plpgsql immutable
 as $$
 begin
-    return fencepost.send(queue, convert_to(payload, 'UTF8'), key, kind, headers, delay, lane, expires_in);
-end
-$$;
-
--- The same with JSON, stored as its text.
-create or replace function fencepost.send(
-    queue text, payload jsonb, key text default null, kind text default 'default', headers jsonb default '{}',
-    delay interval default null, lane integer default 0, expires_in interval default null
-) returns bigint
-language plpgsql security definer
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
-set jit = off
-set max_parallel_workers_per_gather = 0
-set plan_cache_mode = force_generic_plan
-as $$
-begin
-    return fencepost.send(queue, convert_to(payload::text, 'UTF8'), key, kind, headers, delay, lane, expires_in);
+    if payloads is null or (keys is not null and cardinality(keys) <> cardinality(payloads)) then
+        perform fencepost._refuse('invalid_input',
+            format('cannot send `%s` payloads with `%s` keys', coalesce(cardinality(payloads)::text, 'NULL'), cardinality(keys)),
+            jsonb_build_object('argument', 'keys'), 'give one key a payload, NULL for those without one, or no keys at all');
+    end if;
 end
 $$;
 
 -- Appends texts in order, all or none, and returns their ids in input order.
-create or replace function fencepost.send_batch(queue text, payloads text[], keys text[] default null, kind text default 'default')
-returns bigint[]
+create or replace function fencepost._any_send_batch(queue text, payloads text[], keys text[], kind text) returns bigint[]
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -211,11 +186,7 @@ begin
     if q is null then
         q := fencepost._queue_number(queue);
     end if;
-    if payloads is null or (keys is not null and cardinality(keys) <> cardinality(payloads)) then
-        perform fencepost._refuse('invalid_input',
-            format('cannot send `%s` payloads with `%s` keys', coalesce(cardinality(payloads)::text, 'NULL'), cardinality(keys)),
-            jsonb_build_object('argument', 'keys'), 'give one key a payload, NULL for those without one, or no keys at all');
-    end if;
+    perform fencepost._check_columns(payloads, keys);
     if cardinality(payloads) = 0 then
         return '{}';
     end if;

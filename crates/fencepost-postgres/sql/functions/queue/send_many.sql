@@ -1,6 +1,6 @@
 -- For drivers: appends messages with everything they can carry, in order, all or none. Delays count from the send, in
 -- microseconds; an array that says nothing of any message is empty.
-create or replace function fencepost._send_many(
+create or replace function fencepost._any_send_many(
     queue text, payloads bytea[], keys text[], kinds text[], headers text[],
     due_in bigint[], due_at timestamptz[], expires_in bigint[], expires_at timestamptz[]
 ) returns bigint[]
@@ -22,7 +22,7 @@ end
 $$;
 
 -- For drivers: an idempotent send with everything that a message can carry.
-create or replace function fencepost._send_one_once(
+create or replace function fencepost._any_send_one_once(
     queue text, payload bytea, key text, kind text, headers text, idempotency_key text, ttl interval,
     due_in bigint, due_at timestamptz, expires_in bigint, expires_at timestamptz, out id bigint, out deduplicated boolean
 )

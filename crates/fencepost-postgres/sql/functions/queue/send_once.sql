@@ -66,28 +66,3 @@ begin
         where o.queue_id = _send_once.queue_id and o.key = idempotency_key;
 end
 $$;
-
--- The same for callers of SQL.
-create or replace function fencepost.send_once(
-    queue text, payload text, idempotency_key text, ttl interval default interval '1 day', key text default null,
-    kind text default 'default', out id bigint, out deduplicated boolean
-)
-language plpgsql security definer
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
-set jit = off
-set max_parallel_workers_per_gather = 0
-set plan_cache_mode = force_generic_plan
-as $$
-declare
-    q fencepost.queue := fencepost._queue(queue);
-    bytes bytea := convert_to(payload, 'UTF8');
-begin
-    perform fencepost._check_message(bytes, key, kind, null);
-    perform fencepost._name('an idempotency key', idempotency_key);
-    ttl := fencepost._time('ttl', ttl, interval '1 second', interval '365 days');
-    select s.id, s.deduplicated into id, deduplicated
-        from fencepost._send_once(q.id, q.name, bytes, key, kind, null, idempotency_key, ttl, null, null, null, null) s;
-end
-$$;

@@ -1,6 +1,6 @@
 -- The messages of a queue from `start` on, at most `most`, whoever has handled them. Expired ones are left out.
 -- A last row without an id has the cursor to go on with.
-create or replace function fencepost._read(queue text, start text, most integer)
+create or replace function fencepost._any_read(queue text, start text, most integer)
 returns table ("position" bigint, id bigint, key text, kind text, payload bytea, headers jsonb, created_at timestamptz, next fencepost.cursor)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -143,7 +143,7 @@ $$;
 
 -- Claims any claimable slot: first a live one that was granted to the same nonce, then the slots in order. None: no row.
 -- What cannot be claimed is passed over by an unlocked look; a locked slot counts as taken.
-create or replace function fencepost._claim(
+create or replace function fencepost._any_claim(
     queue text, consumer text, worker text, ttl interval, nonce text, wanted integer default null,
     out slot integer, out epoch bigint, out expires_at timestamptz, out origin text, out lost_by bigint, out open fencepost.state_0
 )
@@ -168,7 +168,7 @@ begin
     for candidate in
         select x.* from fencepost.slot x
         where x.consumer_id = target.id and (wanted is null or x.slot = wanted)
-        order by (x.nonce = _claim.nonce) is true desc, x.slot
+        order by (x.nonce = _any_claim.nonce) is true desc, x.slot
     loop
         if (candidate.nonce = nonce) is true or fencepost._is_claimable(candidate, (fencepost._state(candidate.consumer_id, candidate.slot)).expires_at) then
             select candidate.slot, c.* into slot, epoch, expires_at, origin, lost_by
@@ -180,43 +180,5 @@ begin
             end if;
         end if;
     end loop;
-end
-$$;
-
--- Claims any claimable slot of a consumer.
-create or replace function fencepost.claim(
-    queue text, consumer text, worker text, ttl interval default interval '30 s', nonce text default null,
-    out slot integer, out epoch bigint, out expires_at timestamptz
-)
-returns setof record
-language plpgsql security definer
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
-set jit = off
-set max_parallel_workers_per_gather = 0
-set plan_cache_mode = force_generic_plan
-as $$
-begin
-    return query select c.slot, c.epoch, c.expires_at from fencepost._claim(queue, consumer, worker, ttl, nonce) c;
-end
-$$;
-
--- Claims the given slot. No row while it is live, also for a worker of the same name.
-create or replace function fencepost.claim_slot(
-    queue text, consumer text, inout slot integer, worker text, ttl interval default interval '30 s', nonce text default null,
-    out epoch bigint, out expires_at timestamptz
-)
-returns setof record
-language plpgsql security definer
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
-set jit = off
-set max_parallel_workers_per_gather = 0
-set plan_cache_mode = force_generic_plan
-as $$
-begin
-    return query select c.slot, c.epoch, c.expires_at from fencepost._claim(queue, consumer, worker, ttl, nonce, slot) c;
 end
 $$;

@@ -1,7 +1,7 @@
 -- Records what was decided about a message of the open batch: `what` is retry, snooze or dead. Returns the later messages of its key in
 -- the batch that are withdrawn, because it comes again first. `due` and `cause` depend on how often it failed, so `judge` is told by what.
 -- Locks: the slot's row FOR NO KEY UPDATE.
-create or replace function fencepost._dispose(
+create or replace function fencepost._any_dispose(
     operation text, queue text, consumer text, slot integer, epoch bigint, batch_id bigint, message_id bigint,
     retry_after interval, reason text, out what text, out due_at timestamptz, out withdrawn bigint[]
 )
@@ -33,7 +33,7 @@ begin
     s := fencepost._own(operation, target, slot, epoch);
     st := fencepost._state(target.id, slot);
     perform fencepost._bound_transaction(st.expires_at);
-    if st.batch_id is distinct from _dispose.batch_id then
+    if st.batch_id is distinct from _any_dispose.batch_id then
         perform fencepost._other_batch(operation, target, slot, batch_id, st.batch_id);
     end if;
     select * into named from fencepost._undecided(target, st) u where u.id = message_id order by u.position limit 1;
@@ -99,65 +99,5 @@ begin
         perform fencepost._refuse('invalid_input', 'cannot use the text of a failure: it is blank', jsonb_build_object('argument', 'reason'),
             'allowed is any other text');
     end if;
-end
-$$;
-
--- Records that a message of the open batch failed. It takes effect when the batch is acked: it comes again, by the consumer's backoff
--- unless `retry_after` says when, or is a dead letter when it is out of attempts.
-create or replace function fencepost.nack(
-    queue text, consumer text, slot integer, epoch bigint, batch_id bigint, message_id bigint, retry_after interval default null,
-    reason text default null, out outcome text, out withdrawn bigint[]
-)
-language plpgsql security definer
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
-set jit = off
-set max_parallel_workers_per_gather = 0
-set plan_cache_mode = force_generic_plan
-as $$
-begin
-    select d.what, d.withdrawn into outcome, withdrawn
-        from fencepost._dispose('nack', queue, consumer, slot, epoch, batch_id, message_id, retry_after, reason) d;
-end
-$$;
-
--- Puts a message of the open batch off; it spends no attempt. Returns the withdrawn messages.
-create or replace function fencepost.snooze(
-    queue text, consumer text, slot integer, epoch bigint, batch_id bigint, message_id bigint, retry_after interval
-) returns bigint[]
-language plpgsql security definer
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
-set jit = off
-set max_parallel_workers_per_gather = 0
-set plan_cache_mode = force_generic_plan
-as $$
-begin
-    perform fencepost._time('delay', retry_after, interval '0', interval '365 days');
-    return (select d.withdrawn
-        from fencepost._dispose('snooze', queue, consumer, slot, epoch, batch_id, message_id, retry_after, null) d);
-end
-$$;
-
--- Gives a message of the open batch up: it becomes a dead letter when the batch is acked.
-create or replace function fencepost.dead_letter(
-    queue text, consumer text, slot integer, epoch bigint, batch_id bigint, message_id bigint, reason text
-) returns void
-language plpgsql security definer
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
-set jit = off
-set max_parallel_workers_per_gather = 0
-set plan_cache_mode = force_generic_plan
-as $$
-begin
-    if reason is null then
-        perform fencepost._refuse('invalid_input', 'cannot use the text of a failure: it is NULL', jsonb_build_object('argument', 'reason'),
-            'allowed is any text that is not blank');
-    end if;
-    perform fencepost._dispose('dead_letter', queue, consumer, slot, epoch, batch_id, message_id, null, reason);
 end
 $$;

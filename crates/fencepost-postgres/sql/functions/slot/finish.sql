@@ -18,7 +18,7 @@ $$;
 -- Finishes the open batch. Returns how many messages were acked: 0, and no change, when this was the batch acked last.
 -- Valid at any isolation level: right, or told to try again.
 -- Locks: the slot's row FOR NO KEY UPDATE.
-create or replace function fencepost.ack(queue text, consumer text, slot integer, epoch bigint, batch_id bigint) returns integer
+create or replace function fencepost._any_ack(queue text, consumer text, slot integer, epoch bigint, batch_id bigint) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -38,11 +38,11 @@ begin
     s := fencepost._own('ack', target, slot, epoch);
     st := fencepost._locked_state(target.id, slot);
     perform fencepost._bound_transaction(st.expires_at);
-    if st.batch_id = ack.batch_id then
+    if st.batch_id = _any_ack.batch_id then
         acked := st.size;
         perform fencepost._append(fencepost._finish(target, s, st));
         return acked;
-    elsif st.last_acked = ack.batch_id then
+    elsif st.last_acked = _any_ack.batch_id then
         return 0;
     end if;
     perform fencepost._other_batch('ack', target, slot, batch_id, st.batch_id);
@@ -52,7 +52,7 @@ $$;
 -- Acks the open batch up to and with one of its messages; the rest stays open as the same batch. Through the last message it is an ack.
 -- Returns how many messages were acked: 0, and no change, when the cursor is past the message.
 -- Locks: the slot's row FOR NO KEY UPDATE.
-create or replace function fencepost.ack_through(
+create or replace function fencepost._any_ack_through(
     queue text, consumer text, slot integer, epoch bigint, batch_id bigint, message_id bigint
 ) returns integer
 language plpgsql security definer
@@ -77,8 +77,8 @@ begin
     s := fencepost._own('ack_through', target, slot, epoch);
     st := fencepost._locked_state(target.id, slot);
     perform fencepost._bound_transaction(st.expires_at);
-    if st.batch_id is distinct from ack_through.batch_id then
-        if st.last_acked = ack_through.batch_id then
+    if st.batch_id is distinct from _any_ack_through.batch_id then
+        if st.last_acked = _any_ack_through.batch_id then
             return 0;
         end if;
         perform fencepost._other_batch('ack_through', target, slot, batch_id, st.batch_id);

@@ -2,7 +2,7 @@
 -- Valid at any isolation level: right, or told to try again. KEY SHARE takes an old version of a row without a word, so a caller with an
 -- old snapshot is also compared with the newest version of the state, which every change of owner appends.
 -- Locks: the slot's row FOR KEY SHARE.
-create or replace function fencepost.slot_guard(queue text, consumer text, slot integer, epoch bigint) returns void
+create or replace function fencepost._any_slot_guard(queue text, consumer text, slot integer, epoch bigint) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -19,7 +19,7 @@ begin
     perform fencepost._presented(epoch);
     target := fencepost._consumer(queue, consumer);
     perform fencepost._slot_of(target, slot);
-    select * into s from fencepost.slot x where x.consumer_id = target.id and x.slot = slot_guard.slot for key share;
+    select * into s from fencepost.slot x where x.consumer_id = target.id and x.slot = _any_slot_guard.slot for key share;
     if s.slot is null then
         s := fencepost._missing(target, slot);
     end if;
@@ -34,7 +34,7 @@ $$;
 -- Extends the grants of some slots, each judged by its own epoch, by the TTL they were claimed with, also after expiry as long as nobody
 -- took over. A slot that the consumer does not have is lost like any other.
 -- Locks: the slots' rows FOR NO KEY UPDATE, in order.
-create or replace function fencepost.renew_slots(queue text, consumer text, slots integer[], epochs bigint[], out slot integer, out held boolean)
+create or replace function fencepost._any_renew_slots(queue text, consumer text, slots integer[], epochs bigint[], out slot integer, out held boolean)
 returns setof record
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -75,7 +75,7 @@ end
 $$;
 
 -- Extends one grant. False: lost, and only this means lost.
-create or replace function fencepost.renew_slot(queue text, consumer text, slot integer, epoch bigint) returns boolean
+create or replace function fencepost._any_renew_slot(queue text, consumer text, slot integer, epoch bigint) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -86,13 +86,13 @@ set plan_cache_mode = force_generic_plan
 as $$
 begin
     perform fencepost._slot_of(fencepost._consumer(queue, consumer), slot);
-    return (select r.held from fencepost.renew_slots(queue, consumer, array[slot], array[epoch]) r);
+    return (select r.held from fencepost._any_renew_slots(queue, consumer, array[slot], array[epoch]) r);
 end
 $$;
 
 -- Gives a slot back. True: it was held by this epoch and is not any more.
 -- Locks: the slot's row FOR UPDATE; then the state is read, in a later statement, so that a batch opened a moment ago is seen.
-create or replace function fencepost._give_back(operation text, queue text, consumer text, slot integer, epoch bigint) returns boolean
+create or replace function fencepost._any_give_back(operation text, queue text, consumer text, slot integer, epoch bigint) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -111,7 +111,7 @@ begin
     perform fencepost._presented(epoch);
     target := fencepost._consumer(queue, consumer);
     perform fencepost._slot_of(target, slot);
-    select * into s from fencepost.slot x where x.consumer_id = target.id and x.slot = _give_back.slot for update;
+    select * into s from fencepost.slot x where x.consumer_id = target.id and x.slot = _any_give_back.slot for update;
     if s.slot is null then
         s := fencepost._missing(target, slot);
     end if;
@@ -129,36 +129,6 @@ begin
     perform fencepost._append(st);
     perform fencepost._wake(fencepost._slots_topic(queue, consumer));
     return true;
-end
-$$;
-
--- Gives a slot back between batches. False: not held by this epoch; `open_batch` when a batch is open.
-create or replace function fencepost.release_slot(queue text, consumer text, slot integer, epoch bigint) returns boolean
-language plpgsql security definer
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
-set jit = off
-set max_parallel_workers_per_gather = 0
-set plan_cache_mode = force_generic_plan
-as $$
-begin
-    return fencepost._give_back('release_slot', queue, consumer, slot, epoch);
-end
-$$;
-
--- Gives a slot back with its open batch, which the next claimant inherits without waiting. The epoch is void at once.
-create or replace function fencepost.abandon_slot(queue text, consumer text, slot integer, epoch bigint) returns boolean
-language plpgsql security definer
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
-set jit = off
-set max_parallel_workers_per_gather = 0
-set plan_cache_mode = force_generic_plan
-as $$
-begin
-    return fencepost._give_back('abandon_slot', queue, consumer, slot, epoch);
 end
 $$;
 

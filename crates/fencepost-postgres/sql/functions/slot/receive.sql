@@ -1,6 +1,12 @@
 -- The number of a queue that is received from, or the error.
 create or replace function fencepost._received_from(operation text, queue text, epoch bigint, most integer) returns integer
-language plpgsql stable
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     queue_id integer := (select q.id from fencepost.queue q where q.name = queue);
@@ -15,7 +21,7 @@ end
 $$;
 
 -- What a receive or an ack with a receive on any queue does, by the queue's own function, see log/receive.sql.
-create or replace function fencepost._receive(queue text, consumer text, slot integer, epoch bigint, most integer, finished bigint default null)
+create or replace function fencepost._any_receive(queue text, consumer text, slot integer, epoch bigint, most integer, finished bigint default null)
 returns setof fencepost.handed
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -59,49 +65,5 @@ begin
         format('cannot %s batch `%s` on slot %s of consumer `%s`: the open batch is `%s`', operation, presented, slot, named, coalesce(open::text, 'none')),
         jsonb_build_object('batch_id', presented, 'open_batch_id', coalesce(to_jsonb(open), '"none"'), 'consumer', named, 'slot', slot),
         'finish the batch that the last receive returned');
-end
-$$;
-
--- The statement that makes messages of what a queue's function hands out. Told as one text, since rows that pass through one more function
--- are written down once more.
-create or replace function fencepost._messages_of(queue_id integer) returns text
-language sql immutable
-as $$
-    select 'select m.batch_id, m.id, ''p'' || m.position, m.key, m.kind, m.payload, coalesce(m.headers, ''{}''), m.attempt, m.deliveries, m.created_at
-        from fencepost.q' || queue_id || '_receive($1, $2, $3, $4, $5, $6) m where m.id is not null order by m.position'
-$$;
-
--- The messages of the open batch again, or those of a new batch; no rows when nothing is there.
-create or replace function fencepost.receive(queue text, consumer text, slot integer, epoch bigint, max integer default 100)
-returns setof fencepost.message
-language plpgsql security definer
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
-set jit = off
-set max_parallel_workers_per_gather = 0
-set plan_cache_mode = force_generic_plan
-as $$
-begin
-    return query execute fencepost._messages_of(fencepost._received_from('receive', queue, epoch, max))
-        using queue, consumer, slot, epoch, max, null::bigint;
-end
-$$;
-
--- Acks the open batch and receives the next one, in one call and one commit.
-create or replace function fencepost.ack_receive(queue text, consumer text, slot integer, epoch bigint, batch_id bigint, max integer default 100)
-returns setof fencepost.message
-language plpgsql security definer
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
-set jit = off
-set max_parallel_workers_per_gather = 0
-set plan_cache_mode = force_generic_plan
-as $$
-begin
-    perform fencepost._within('a batch id', ack_receive.batch_id, 1, 9223372036854775807);
-    return query execute fencepost._messages_of(fencepost._received_from('ack_receive', queue, epoch, max))
-        using queue, consumer, slot, epoch, max, ack_receive.batch_id;
 end
 $$;

@@ -1,7 +1,7 @@
 -- How everything stands, for people and reports. Counting costs time in proportion to what is counted.
 
 -- How every slot stands, of one queue's consumers or of all.
-create or replace function fencepost._slot_status(
+create or replace function fencepost._any_slot_status(
     wanted text default null,
     out queue text, out consumer text, out slot integer, out state text, out holder text, out epoch bigint, out nonce text, out ttl interval,
     out expires_at timestamptz, out cursor_position bigint, out batch_id bigint, out through bigint, out size integer, out deliveries integer,
@@ -89,7 +89,7 @@ end
 $$;
 
 -- How every consumer stands, of one queue or of all.
-create or replace function fencepost._consumer_status(
+create or replace function fencepost._any_consumer_status(
     wanted text default null, out queue text, out consumer text, out slots integer, out on_failure text, out max_attempts integer,
     out max_crashes integer, out backoff interval, out lag bigint, out retrying bigint, out parked bigint, out dead bigint, out workers bigint
 )
@@ -108,14 +108,14 @@ as $$
     from fencepost.queue q join fencepost.consumer c on c.queue_id = q.id
     join (
         select x.queue, x.consumer, sum(x.lag)::bigint lag, sum(x.retrying)::bigint retrying, sum(x.parked)::bigint parked
-        from fencepost._slot_status(wanted) x group by 1, 2
+        from fencepost._any_slot_status(wanted) x group by 1, 2
     ) s on s.queue = q.name and s.consumer = c.name
     order by q.name collate "C", c.name collate "C"
 $$;
 
--- What every queue holds.
-create or replace function fencepost._queue_status(
-    out queue text, out partitions integer, out consumers bigint, out paused boolean, out retain_for interval, out retain_unread interval,
+-- What one queue holds, or every one.
+create or replace function fencepost._any_queue_status(
+    wanted text default null, out queue text, out partitions integer, out consumers bigint, out paused boolean, out retain_for interval, out retain_unread interval,
     out retain_unread_bytes bigint, out delayed bigint, out stored bigint, out oldest_at timestamptz
 )
 returns setof record
@@ -130,7 +130,7 @@ as $$
     select q.name, q.partitions, (select count(*) from fencepost.consumer c where c.queue_id = q.id), q.paused, q.retain_for,
         q.retain_unread, q.retain_unread_bytes, (select count(*) from fencepost.delayed d where d.queue_id = q.id),
         fencepost._stored(q.id), fencepost._oldest_at(q)
-    from fencepost.queue q order by q.name collate "C"
+    from fencepost.queue q where wanted is null or q.name = wanted order by q.name collate "C"
 $$;
 
 -- When the first stored message of a queue was sent.
@@ -151,7 +151,7 @@ end
 $$;
 
 -- How many dead letters every consumer has, of one queue or of all.
-create or replace function fencepost._dead_counts(wanted text default null, out queue text, out consumer text, out dead bigint)
+create or replace function fencepost._any_dead_counts(wanted text default null, out queue text, out consumer text, out dead bigint)
 returns setof record
 language sql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -166,7 +166,7 @@ as $$
 $$;
 
 -- In how long the next message becomes due for a slot: a delayed one of the queue, or one that comes again. NULL: none.
-create or replace function fencepost._next_due(queue text, consumer text, slot integer) returns interval
+create or replace function fencepost._any_next_due(queue text, consumer text, slot integer) returns interval
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -190,7 +190,7 @@ end
 $$;
 
 -- What operators did to a consumer's slots, oldest first.
-create or replace function fencepost._slot_history(queue text, consumer text) returns setof fencepost.slot_forced
+create or replace function fencepost._any_slot_history(queue text, consumer text) returns setof fencepost.slot_forced
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -207,17 +207,19 @@ end
 $$;
 
 -- For callers of SQL.
-create or replace view fencepost.queue_status as select * from fencepost._queue_status();
+create or replace view fencepost.queue_status with (security_barrier) as select * from fencepost._queue_status();
 
-create or replace view fencepost.slot_status as
+create or replace view fencepost.slot_status with (security_barrier) as
 select queue, consumer, slot, case when blocked_by is not null then 'blocked' else state end as state, holder, epoch, expires_at, batch_id,
     deliveries, crashes, lag, blocked_by
 from fencepost._slot_status();
 
-create or replace view fencepost.dead_letters as
+-- The tables are read with the owner's rights; which rows, by those of who asks.
+create or replace view fencepost.dead_letters with (security_barrier) as
 select q.name as queue, d.consumer, d.id, 'p' || d.position as position, d.key, d.kind, d.payload, d.headers, d.created_at, d.attempts,
     d.cause, d.reason, d.died_at
-from fencepost.dead d join fencepost.queue q on q.id = d.queue_id;
+from fencepost.dead d join fencepost.queue q on q.id = d.queue_id
+where fencepost._may_consume(q.id);
 
 -- The payload of a received message as text, or as JSON.
 create or replace function fencepost.payload_text(message fencepost.message) returns text

@@ -10,6 +10,11 @@ create or replace function fencepost._slots_topic(queue text, consumer text) ret
 language sql immutable
 as $$ select 'slots/' || length(queue) || '/' || queue || '/' || consumer $$;
 
+-- The topic of a queue's messages, or of a consumer's slots.
+create or replace function fencepost._topic_of(queue text, consumer text) returns text
+language sql immutable
+as $$ select case when consumer is null then fencepost._messages_topic(queue) else fencepost._slots_topic(queue, consumer) end $$;
+
 -- The last position that was taken in a queue, with what else sleepers want to hear of. Never quiet: what was appended just before may
 -- be what the sleeper wants.
 create or replace function fencepost._messages_mark(queue text, out mark bigint, out quiet boolean)

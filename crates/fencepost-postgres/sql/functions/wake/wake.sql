@@ -42,7 +42,7 @@ $$;
 
 -- Registers sleepers on topics for the next 15 s. Call it each 5 s at most; most calls find that others have registered, and write
 -- nothing.
-create or replace function fencepost._sleep(topics text[]) returns void
+create or replace function fencepost._any_sleep(topics text[]) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -86,7 +86,7 @@ end
 $$;
 
 -- How topics stand, in the order given, and the hashes that notifications carry. Reads only.
-create or replace function fencepost._marks(topics text[])
+create or replace function fencepost._any_marks(topics text[])
 returns table (hash bigint, mark bigint, quiet boolean)
 language sql volatile security definer
 set search_path = pg_catalog, pg_temp
