@@ -2,6 +2,7 @@
 //! without. The one place that knows of either.
 
 use std::future::poll_fn;
+use std::sync::Arc;
 
 use fencepost_core::{Error, Kind, Result};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -10,8 +11,9 @@ use tokio::sync::mpsc::Sender;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_postgres::config::{Host, LoadBalanceHosts};
-use tokio_postgres::{AsyncMessage, CancelToken, Client, Config, Connection, NoTls, Socket};
+use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Socket};
 
+use crate::cancel::Cancel;
 use crate::error::connect_error;
 use crate::options::PostgresOptions;
 use crate::tls::Tls;
@@ -20,7 +22,15 @@ use crate::url::Target;
 /// An open connection, which is closed when this is dropped.
 pub(crate) struct Open {
     pub(crate) client: Client,
+    place: Arc<Config>,
     driver: JoinHandle<()>,
+}
+
+impl Open {
+    /// What asks the server to cancel what it does.
+    pub(crate) fn cancel(&self) -> Cancel {
+        Cancel::new(self.client.cancel_token(), self.place.clone())
+    }
 }
 
 impl Drop for Open {
@@ -49,25 +59,21 @@ impl Connector {
 
     /// Connects, for as long as the value lives.
     pub(crate) async fn open(&self, heard: Option<&Sender<String>>) -> Result<Open> {
-        self.connect(heard).await.map(|(client, driver)| Open { client, driver })
+        self.connect(heard).await.map(|(client, place, driver)| Open { client, place: Arc::new(place), driver })
     }
 
     /// Connects, for as long as the client lives.
     pub(crate) async fn client(&self) -> Result<Client> {
-        self.connect(None).await.map(|(client, _)| client)
+        self.connect(None).await.map(|(client, ..)| client)
     }
 
     /// Asks the server to cancel what a connection does.
-    pub(crate) async fn cancel(&self, token: CancelToken) {
+    pub(crate) async fn cancel(&self, cancel: Cancel) {
         // Whether it arrives or not, the call's own answer tells.
-        let _ = match &self.tls {
-            Tls::Plain => token.cancel_query(NoTls).await,
-            #[cfg(feature = "tls")]
-            Tls::Rustls(tls) => token.cancel_query(tls.clone()).await,
-        };
+        let _ = cancel.ask(&self.tls).await;
     }
 
-    async fn connect(&self, heard: Option<&Sender<String>>) -> Result<(Client, JoinHandle<()>)> {
+    async fn connect(&self, heard: Option<&Sender<String>>) -> Result<(Client, Config, JoinHandle<()>)> {
         let bound = self.target.connect_timeout;
         let mut hosts = self.target.hosts.clone();
         let is_random = hosts.first().is_some_and(|host| host.get_load_balance_hosts() == LoadBalanceHosts::Random);
@@ -93,7 +99,7 @@ impl Connector {
             for address in addresses {
                 // The driver bounds the first packets alone: a host that takes a connection and says nothing would keep all others away.
                 match timeout(bound, self.login(&address, heard)).await {
-                    Ok(Ok(connected)) => return Ok(connected),
+                    Ok(Ok((client, driver))) => return Ok((client, address, driver)),
                     Ok(Err(error)) => refused = Some(connect_error(error, self.target.has_password)),
                     Err(_) => refused = Some(silent()),
                 }

@@ -12,8 +12,9 @@ use fencepost_core::{Error, Kind, Result};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{CancelToken, Client, IsolationLevel, Row};
+use tokio_postgres::{Client, IsolationLevel, Row};
 
+use crate::cancel::Cancel;
 use crate::connect::{Connector, Open};
 use crate::error::{Effect, call_error, met_a_drop, unanswered};
 use crate::numbered::Numbers;
@@ -29,6 +30,8 @@ const GRACE: Duration = Duration::from_secs(1);
 pub(crate) struct Connections {
     pool: Pool<Making>,
     connector: Arc<Connector>,
+    /// Where notifications are listened for.
+    ears: Arc<Connector>,
     call_timeout: Duration,
     runtime: Handle,
     /// Whether sessions here begin transactions at another isolation level than READ COMMITTED, so that each call has to say it.
@@ -68,6 +71,10 @@ struct Heard<T> {
 impl Connections {
     pub(crate) fn new(url: &str, options: &PostgresOptions, runtime: Handle) -> Result<Self> {
         let connector = Arc::new(Connector::new(url, options)?);
+        let ears = match &options.listen_url {
+            Some(url) => Arc::new(Connector::new(url, options)?),
+            None => connector.clone(),
+        };
         // Making a connection is bounded by the connector, which knows how many addresses there are to try.
         let pool = Pool::builder(Making(connector.clone()))
             .max_size(options.pool_size)
@@ -76,7 +83,7 @@ impl Connections {
             .build()
             .map_err(|cause| Error::new(Kind::Internal, "cannot make a pool of connections").caused_by(cause))?;
         let (call_timeout, says_isolation) = (options.call_timeout, AtomicBool::new(false));
-        Ok(Self { pool, connector, call_timeout, runtime, says_isolation })
+        Ok(Self { pool, connector, ears, call_timeout, runtime, says_isolation })
     }
 
     /// Where the server is, without secrets.
@@ -86,6 +93,11 @@ impl Connections {
 
     pub(crate) fn connector(&self) -> &Arc<Connector> {
         &self.connector
+    }
+
+    /// Makes the connection that listens.
+    pub(crate) fn ears(&self) -> &Arc<Connector> {
+        &self.ears
     }
 
     pub(crate) fn close(&self) {
@@ -138,6 +150,7 @@ impl Connections {
         sql: &str,
         values: &[Parameter<'_>],
     ) -> Result<Vec<Row>> {
+        let cancel = lent.cancel();
         let client = lent.begin();
         let call = async {
             let answer = client.query_typed(sql, values).await;
@@ -151,7 +164,7 @@ impl Connections {
             };
             (answer.map_err(|error| call_error(error, effect)), has_let_go)
         };
-        let heard = self.bounded(client.cancel_token(), call).await;
+        let heard = self.bounded(cancel, call).await;
         lent.end(heard, effect)
     }
 
@@ -166,8 +179,8 @@ impl Connections {
         effect: Effect,
         calls: &[(&str, &[Parameter<'_>])],
     ) -> Result<Vec<Vec<Row>>> {
+        let cancel = lent.cancel();
         let client = lent.begin();
-        let cancel = client.cancel_token();
         // Until the end was asked for nothing has happened, whatever is lost.
         let ends = AtomicBool::new(false);
         let call = async {
@@ -204,7 +217,7 @@ impl Connections {
     }
 
     /// Waits for a call as long as a call may take, then cancels it on the server and hears what became of it.
-    async fn bounded<T>(&self, cancel: CancelToken, call: impl Future<Output = T>) -> Heard<T> {
+    async fn bounded<T>(&self, cancel: Cancel, call: impl Future<Output = T>) -> Heard<T> {
         let mut call = pin!(call);
         if let Ok(answer) = timeout(self.call_timeout, &mut call).await {
             return Heard { answer: Some(answer), was_cancelled: false };
@@ -270,6 +283,10 @@ impl Lent {
         &mut self.pooled().numbers
     }
 
+    fn cancel(&mut self) -> Cancel {
+        self.pooled().open.cancel()
+    }
+
     pub(crate) fn is_idle(&self) -> bool {
         self.state == State::Idle
     }
@@ -310,7 +327,7 @@ impl Lent {
         let Some(object) = self.object.take().filter(|_| self.state != State::Idle) else { return };
         let pooled = Object::take(object);
         if self.state == State::Calling && !pooled.open.client.is_closed() {
-            let (connector, cancel) = (self.connector.clone(), pooled.open.client.cancel_token());
+            let (connector, cancel) = (self.connector.clone(), pooled.open.cancel());
             self.runtime.spawn(async move {
                 let _ = timeout(GRACE, connector.cancel(cancel)).await;
                 // ORDER: closed after the cancel: a pooler knows whom it means only for as long as the connection is there.

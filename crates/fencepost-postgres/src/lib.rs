@@ -9,6 +9,7 @@
 //! while somebody sleeps; where none arrive, looking does.
 
 mod batch;
+mod cancel;
 mod check;
 mod connect;
 mod connection;
@@ -35,6 +36,7 @@ mod wake;
 
 pub use check::{BlockedSlot, OpenTransaction, ServerCheck};
 pub use error::driver_error;
+pub use listen::Hearing;
 pub use options::PostgresOptions;
 #[doc(hidden)]
 pub use source::carried_checksum;

@@ -1,7 +1,6 @@
 //! Listening for notifications on a connection of its own, by a task of its own. Whether any arrive is tested first: a pooler in
 //! transaction mode takes the LISTEN and delivers nothing. Its sessions serve others, so it is asked as little as possible.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -18,6 +17,9 @@ use crate::store::{PostgresStore, WeakStore, column, one};
 
 /// How long an echo may take.
 const ECHO: Duration = Duration::from_secs(2);
+
+/// How long nothing may be heard before it is asked whether the connection is still there.
+const QUIET: Duration = Duration::from_secs(5);
 
 /// How long the server may take to listen, or to forget that it did.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -44,8 +46,25 @@ const NOTIFY: &str = "select pg_notify('fencepost', $1)";
 pub(crate) struct Listener {
     task: JoinHandle<()>,
     heard: Receiver<i64>,
-    hears: Arc<AtomicBool>,
+    hearing: Hears,
 }
+
+/// How a store learns what others have done while somebody sleeps in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Hearing {
+    /// By looking so far: nobody sleeps, or it has just begun to listen.
+    NotYet,
+    /// By notifications, at once.
+    Notified,
+    /// By looking alone, a quarter of a second late: no notification arrives, as behind a pooler in transaction mode.
+    Deaf,
+    /// By looking: there was no connection to listen on, and is tried again.
+    Unconnected,
+}
+
+/// What is known of it, shared with who asks.
+pub(crate) type Hears = Arc<Mutex<Hearing>>;
 
 /// Until when nobody tries, as there was no echo. It outlives listeners.
 pub(crate) type Deaf = Arc<Mutex<Option<Instant>>>;
@@ -53,22 +72,33 @@ pub(crate) type Deaf = Arc<Mutex<Option<Instant>>>;
 impl Drop for Listener {
     fn drop(&mut self) {
         self.task.abort();
+        if self.hears() {
+            set(&self.hearing, Hearing::NotYet);
+        }
     }
+}
+
+pub(crate) fn get(hearing: &Hears) -> Hearing {
+    *hearing.lock().expect("no panic while it is held")
+}
+
+fn set(hearing: &Hears, now: Hearing) {
+    *hearing.lock().expect("no panic while it is held") = now;
 }
 
 impl Listener {
     /// Listens from now on, if and when that works here. Keeps no store from being dropped.
     pub(crate) fn start(store: &PostgresStore, deaf: Deaf) -> Self {
         let (tell, heard) = channel(WAITING);
-        let hears = Arc::new(AtomicBool::new(false));
-        let (connector, weak) = (store.connections().connector().clone(), store.downgrade());
-        let task = store.runtime().spawn(listen(weak, connector, tell, hears.clone(), deaf));
-        Self { task, heard, hears }
+        let hearing = store.watcher().hearing.clone();
+        let (connector, weak) = (store.connections().ears().clone(), store.downgrade());
+        let task = store.runtime().spawn(listen(weak, connector, tell, hearing.clone(), deaf));
+        Self { task, heard, hearing }
     }
 
     /// Whether notifications arrive.
     pub(crate) fn hears(&self) -> bool {
-        self.hears.load(Ordering::Relaxed)
+        get(&self.hearing) == Hearing::Notified
     }
 
     /// The next notification's hash. Waits for ever when nothing can come. Cancel-safe.
@@ -82,11 +112,11 @@ impl Listener {
 
 /// Whether notifications arrive at this store.
 pub(crate) async fn notifies(store: &PostgresStore) -> bool {
-    let ears = connect(store.connections().connector(), &store.downgrade()).await;
+    let ears = connect(store.connections().ears(), &store.downgrade()).await;
     ears.is_ok_and(|ears| ears.is_some())
 }
 
-async fn listen(store: WeakStore, connector: Arc<Connector>, tell: Sender<i64>, hears: Arc<AtomicBool>, deaf: Deaf) {
+async fn listen(store: WeakStore, connector: Arc<Connector>, tell: Sender<i64>, hearing: Hears, deaf: Deaf) {
     loop {
         let until = *deaf.lock().expect("no panic while it is held");
         if let Some(until) = until {
@@ -94,24 +124,26 @@ async fn listen(store: WeakStore, connector: Arc<Connector>, tell: Sender<i64>, 
         }
         let pause = match connect(&connector, &store).await {
             Ok(Some(mut ears)) => {
-                hears.store(true, Ordering::Relaxed);
-                while let Some(payload) = ears.heard.recv().await {
+                set(&hearing, Hearing::Notified);
+                while let Some(payload) = ears.next().await {
                     if let Ok(hash) = payload.parse() {
                         let _ = tell.try_send(hash);
                     }
                 }
-                hears.store(false, Ordering::Relaxed);
+                set(&hearing, Hearing::Unconnected);
                 SOON
             }
             Ok(None) => {
                 tracing::info!(
                     "notifications do not arrive here, as behind a pooler in transaction mode: wakes come by polling"
                 );
+                set(&hearing, Hearing::Deaf);
                 *deaf.lock().expect("no panic while it is held") = Some(Instant::now() + RARELY);
                 continue;
             }
             Err(error) => {
                 tracing::debug!(%error, "cannot listen for notifications");
+                set(&hearing, Hearing::Unconnected);
                 AGAIN
             }
         };
@@ -122,7 +154,20 @@ async fn listen(store: WeakStore, connector: Arc<Connector>, tell: Sender<i64>, 
 /// A connection that listens.
 struct Ears {
     heard: Receiver<String>,
-    _open: Open,
+    open: Open,
+}
+
+impl Ears {
+    /// The next notification; none once the connection is lost, or has fallen silent.
+    async fn next(&mut self) -> Option<String> {
+        loop {
+            match timeout(QUIET, self.heard.recv()).await {
+                Ok(heard) => return heard,
+                // Nobody would tell that nothing arrives any more. The answer takes no transaction on the server.
+                Err(_) => timeout(ECHO, self.open.client.simple_query("")).await.ok()?.ok()?,
+            };
+        }
+    }
 }
 
 /// A connection on which notifications arrive; nothing when none does.
@@ -158,7 +203,7 @@ async fn connect(connector: &Connector, store: &WeakStore) -> Result<Option<Ears
         false
     };
     match timeout(ECHO, comes).await {
-        Ok(true) => Ok(Some(Ears { heard, _open: open })),
+        Ok(true) => Ok(Some(Ears { heard, open })),
         Ok(false) => Err(unanswered(Effect::Read)),
         Err(_) => {
             // With luck it reaches the session that took the LISTEN.

@@ -1,6 +1,7 @@
 //! Calls that go straight to the functions of one queue, by the number that its name stands for. A number is remembered by the connection
-//! that told it, and nowhere else: a server that took over or was restored may have given it to another queue, and no connection to a
-//! server goes on across that (one to a pooler may, if nothing was under way). One of a queue that was dropped is never given again, so a call under it finds no function, and has not happened.
+//! that told it. It never stands for another queue: not for one that is made after a drop, nor where a server took over or was restored
+//! behind a pooler that kept the connection, as numbers jump there before the next queue is made. So a call under a number that is gone
+//! finds no function, and has not happened.
 
 use std::collections::HashMap;
 

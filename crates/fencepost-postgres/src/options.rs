@@ -1,16 +1,18 @@
 //! How a store is opened.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// How a store in a PostgreSQL database is opened.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct PostgresOptions {
     pub(crate) create: bool,
     pub(crate) pool_size: usize,
     pub(crate) connect_timeout: Duration,
     pub(crate) pool_timeout: Duration,
     pub(crate) call_timeout: Duration,
+    pub(crate) listen_url: Option<String>,
     pub(crate) sql_folder: Option<PathBuf>,
 }
 
@@ -23,6 +25,7 @@ impl Default for PostgresOptions {
             connect_timeout: Duration::from_secs(5),
             pool_timeout: Duration::from_secs(5),
             call_timeout: Duration::from_secs(15),
+            listen_url: None,
             sql_folder: None,
         }
     }
@@ -67,11 +70,33 @@ impl PostgresOptions {
         self
     }
 
+    /// Where the store listens for notifications, if not at its own URL: the same database without the pooler in between, which delivers none.
+    /// Nothing else is done there, and nothing depends on it: where it cannot be reached, or leads elsewhere, wakes come by looking.
+    #[must_use]
+    pub fn listen_url(mut self, url: impl Into<String>) -> Self {
+        self.listen_url = Some(url.into());
+        self
+    }
+
     /// For tests of the SQL itself: installs the files of a folder in place of those that the program carries.
     #[doc(hidden)]
     #[must_use]
     pub fn sql_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.sql_folder = Some(folder.into());
         self
+    }
+}
+
+impl fmt::Debug for PostgresOptions {
+    /// SECURITY: the URL may hold a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresOptions")
+            .field("create", &self.create)
+            .field("pool_size", &self.pool_size)
+            .field("connect_timeout", &self.connect_timeout)
+            .field("pool_timeout", &self.pool_timeout)
+            .field("call_timeout", &self.call_timeout)
+            .field("listens_elsewhere", &self.listen_url.is_some())
+            .finish_non_exhaustive()
     }
 }

@@ -24,6 +24,8 @@ const FUNCTIONS: i32 = 0;
 
 const READ: &str = "select version, name, checksum, current_setting('server_version'), current_setting('server_version_num')::int4 \
     from fencepost.installed order by version";
+/// Has a store notice that it is elsewhere by now, before anything is sent or read there.
+const ARRIVE: &str = "select fencepost._arrive()";
 const LOOK: &str = "select to_regclass('fencepost.installed') is not null, to_regnamespace('fencepost') is not null, \
     exists (select from pg_class where relnamespace = to_regnamespace('fencepost')), \
     current_setting('server_version_num')::int4, pg_is_in_recovery()";
@@ -40,7 +42,7 @@ struct Installed {
 
 /// Makes sure that the schema is there, current and fencepost's. Returns the server's version.
 ///
-/// Reads once when it is current. Otherwise installs or upgrades it if `create` is set.
+/// Reads twice when it is current. Otherwise installs or upgrades it if `create` is set.
 pub(crate) async fn prepare(connections: &Connections, source: &Source, create: bool) -> Result<String> {
     let place = connections.location();
     let found = match connections.run(Effect::Read, READ, &[]).await {
@@ -58,6 +60,7 @@ pub(crate) async fn prepare(connections: &Connections, source: &Source, create: 
     if let Some((installed, Some((version, number)))) = &found {
         supported(*number, place)?;
         if judge(installed, source, create, place)? == Judged::Current {
+            arrive(connections).await?;
             return Ok(String::clone(version));
         }
     }
@@ -69,9 +72,18 @@ pub(crate) async fn prepare(connections: &Connections, source: &Source, create: 
     }
     install(connections, source).await?;
     let rows = connections.run(Effect::Read, READ, &[]).await?;
+    arrive(connections).await?;
     match judge(&decode(&rows)?, source, false, place)? {
         Judged::Current => rows.first().map_or_else(|| Err(foreign(place)), |row| row.try_get(3).map_err(driver_error)),
         Judged::ToInstall => Err(Error::new(Kind::Internal, "cannot install the schema: it is not what was installed")),
+    }
+}
+
+/// Has the store notice a failover, a restore or a copy. One who may not is no judge of that; who may comes along.
+async fn arrive(connections: &Connections) -> Result<()> {
+    match connections.run(Effect::Write, ARRIVE, &[]).await {
+        Err(error) if error.code() != "permission_denied" => Err(error),
+        _ => Ok(()),
     }
 }
 

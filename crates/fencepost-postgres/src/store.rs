@@ -14,6 +14,7 @@ use crate::connection::{Connections, Parameter};
 use crate::deliver::{GiveBack, deliver};
 use crate::error::{Effect, driver_error};
 use crate::numbered::{NOT_GRANTED, OfAny};
+use crate::listen::{Hearing, get};
 use crate::options::PostgresOptions;
 use crate::schema;
 use crate::source::{Source, VERSION};
@@ -116,6 +117,11 @@ impl PostgresStore {
     /// `unavailable`, with a narrower code as those of [`PostgresStore::open`].
     pub async fn client(&self) -> Result<tokio_postgres::Client> {
         self.0.connections.connector().client().await.map_err(|error| error.during("connect"))
+    }
+
+    /// How the store learns what others have done, as far as is known: by notifications, or by looking alone.
+    pub fn hearing(&self) -> Hearing {
+        get(&self.0.watcher.hearing)
     }
 
     /// Closes the store: calls that were begun are finished, later ones answer `unavailable` with code `store_closed`, and sleepers

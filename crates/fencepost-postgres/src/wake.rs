@@ -9,7 +9,7 @@ use fencepost_core::{Result, Topic, WakeHub, WakeReceiver, Wakeups};
 use tokio::sync::Notify;
 use tokio_postgres::types::Type;
 
-use crate::listen::{Deaf, Listener};
+use crate::listen::{Deaf, Hearing, Hears, Listener};
 use crate::store::{PostgresStore, column};
 
 /// How often is looked, unless a look takes long.
@@ -48,10 +48,12 @@ impl Wakeups for PostgresStore {
 }
 
 /// How sleepers make themselves known to the task.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Watcher {
     came: Arc<Notify>,
     own: Arc<Own>,
+    /// Whether notifications arrive, as far as is known.
+    pub(crate) hearing: Hears,
 }
 
 /// The marks that calls of this store have made, whose sleepers they have woken, since the last look.
@@ -59,6 +61,12 @@ type Own = Mutex<HashMap<Topic, Option<i64>>>;
 
 /// So many of them are remembered at most; without one a sleeper may be woken twice.
 const REMEMBERED: usize = 1024;
+
+impl Default for Watcher {
+    fn default() -> Self {
+        Self { came: Arc::default(), own: Arc::default(), hearing: Arc::new(Mutex::new(Hearing::NotYet)) }
+    }
+}
 
 impl Watcher {
     /// Wakes who sleeps on a topic in this process, after a call of this store has committed, and keeps the task from doing so again.

@@ -13,7 +13,7 @@ use fencepost_core::{Error, ManualClock, Result, Store};
 use fencepost_postgres::tokio_postgres::{Client, Transaction};
 use fencepost_postgres::{TransactionCalls, driver_error};
 
-use crate::stage::Stage;
+use self::stage::Stage;
 
 /// Hashes every row and sequence of the schema, but for the clock of tests and for who sleeps.
 const MARK: &str = r"
@@ -42,7 +42,8 @@ struct Postgres {
 }
 
 async fn open() -> Option<Postgres> {
-    let stage = Stage::new().await?;
+    // The same list a second time, from pooled.rs.
+    let stage = if env!("CARGO_CRATE_NAME") == "pooled" { Stage::pooled().await? } else { Stage::new().await? };
     let witness = stage.client().await;
     witness.batch_execute(MARK).await.expect("a witness");
     Some(Postgres { stage, witness })
@@ -89,7 +90,7 @@ impl Harness for Postgres {
     }
 
     async fn transact(&self, steps: Vec<Step>, end: End) -> Result<Vec<StepOutcome>> {
-        let mut client = self.stage.client().await;
+        let mut client = self.stage.store.client().await?;
         let transaction = client.transaction().await.map_err(driver_error)?;
         let (mut outcomes, mut ignored) = (Vec::new(), None);
         for step in steps {

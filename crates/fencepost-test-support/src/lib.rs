@@ -29,6 +29,7 @@ mod account;
 mod bouncer;
 mod cluster;
 mod database;
+mod dump;
 mod error;
 mod guard;
 mod left_over;
@@ -44,6 +45,7 @@ mod template;
 
 pub use bouncer::PgBouncer;
 pub use database::TestDatabase;
+pub use dump::Dump;
 pub use error::Unavailable;
 pub use programs::{
     DEFAULT_MAJOR, MAJORS, installed_majors, java_with_jdbc, node_modules_with_pg, psql, python_with_psycopg,

@@ -28,7 +28,9 @@ impl PgServer {
         let settings = owned(&[("cluster_name", name)]);
         let standby = blocking(move || {
             let template = primary.template.clone();
-            PrivateServer::start_new(template, &settings, |data| base_backup(&primary, data))
+            PrivateServer::start_new(template, &settings, |data| {
+                base_backup(&primary, data, &["--write-recovery-conf"])
+            })
         })
         .await?;
         let streams = format!(
@@ -69,6 +71,16 @@ impl PrivateServer {
         if name.is_empty() { Ok(()) } else { self.wait_for("a standby that commits wait for", &synchronous).await }
     }
 
+    /// Has this standby hear no more of its primary: it stays as it is while that one goes on.
+    ///
+    /// # Errors
+    /// `Failed` when it goes on to listen.
+    pub async fn fall_behind(&self) -> Result {
+        self.set("primary_conninfo", "").await?;
+        let deaf = "SELECT count(*) FROM (SELECT) none WHERE NOT EXISTS (SELECT FROM pg_stat_wal_receiver WHERE pid IS NOT NULL)";
+        self.wait_for("a standby that hears nothing", deaf).await
+    }
+
     /// Makes this standby a primary, and returns when it takes writes.
     ///
     /// # Errors
@@ -84,16 +96,10 @@ impl PrivateServer {
     }
 }
 
-fn base_backup(primary: &Arc<Cluster>, data: &Path) -> Result {
+pub(crate) fn base_backup(primary: &Arc<Cluster>, data: &Path, options: &[&str]) -> Result {
     let program = programs::client("pg_basebackup", primary.template.major)?;
     let mut command = primary.template.account.command(&program, data.parent().unwrap_or(data));
-    command.args([
-        "--username=postgres",
-        "--write-recovery-conf",
-        "--wal-method=stream",
-        "--checkpoint=fast",
-        "--no-sync",
-    ]);
+    command.args(["--username=postgres", "--wal-method=stream", "--checkpoint=fast", "--no-sync"]).args(options);
     command.arg("--host").arg(&primary.folder).arg("--port").arg(primary.port.to_string()).arg("--pgdata").arg(data);
     run(&mut command)
 }

@@ -122,6 +122,27 @@ fn a_pooler_in_transaction_mode_is_noticed() {
     });
 }
 
+/// The demo comes out exactly right through a pooler that gives it fewer sessions than it has workers.
+#[test]
+fn the_demo_comes_out_right_through_a_pooler() {
+    on_postgres(|| {
+        let place = Place::new();
+        let sessions = [("default_pool_size", "3")];
+        let pooler = runtime().block_on(PgBouncer::start_with(database(&place), &sessions));
+        let Some(pooler) = skip_or_fail(pooler) else { return };
+        for _ in 0..2 {
+            let demo = place.run(&["demo", "--json", "--store", &pooler.url()]);
+            assert_eq!(demo.status, 0, "{demo}");
+            let last: Value = serde_json::from_str(demo.stdout.lines().last().unwrap()).unwrap();
+            assert_eq!(
+                (&last["processed"], &last["lost"], &last["out_of_order"]),
+                (&12_208.into(), &0.into(), &0.into()),
+                "{demo}"
+            );
+        }
+    });
+}
+
 #[test]
 fn the_doctor_finds_what_keeps_the_server_from_its_work() {
     on_postgres(|| {

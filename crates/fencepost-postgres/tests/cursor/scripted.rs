@@ -231,8 +231,8 @@ const MUTATIONS: [(Mutation, &[&str]); 6] = [
     (
         Mutation {
             name: "the caller's own transaction counts as finished",
-            from: "    if own is null or own >= pg_snapshot_xmax(now_seen) then\n",
-            to: "    if true then\n",
+            from: "    if own is null and shift = 0 then\n",
+            to: "    if shift = 0 then\n",
         },
         &["c4/20"],
     ),

@@ -16,10 +16,14 @@ mod mixed;
 mod names;
 mod numbers;
 mod opening;
+mod outages;
+mod pooled;
 mod races;
 mod readers;
+mod restores;
 mod rotation;
 mod script;
+mod silent;
 mod slot_races;
 #[path = "../stage/mod.rs"]
 mod stage;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use fencepost_core::{ManualClock, Ttl};
 use fencepost_postgres::{PostgresOptions, PostgresStore};
-use fencepost_test_support::{PgServer, TestDatabase, skip_or_fail};
+use fencepost_test_support::{PgBouncer, PgServer, TestDatabase, skip_or_fail};
 use tokio_postgres::Client;
 
 /// Names a folder whose SQL is installed in place of the crate's own, to see that tests notice when a guard is taken out of it.
@@ -21,6 +21,8 @@ pub struct Stage {
     pub store: PostgresStore,
     pub clock: Arc<ManualClock>,
     pub database: TestDatabase,
+    /// What stores go through, if they do not connect to the server itself.
+    pooler: Option<PgBouncer>,
 }
 
 impl Stage {
@@ -34,14 +36,25 @@ impl Stage {
         Self::of(installed_on(server, true).await).await
     }
 
+    /// A fresh stage whose stores go through a pooler in transaction mode.
+    pub async fn pooled() -> Option<Self> {
+        let database = installed(true).await?;
+        let pooler = skip_or_fail(PgBouncer::start(&database).await)?;
+        Some(Self::through(database, Some(pooler)).await)
+    }
+
     async fn of(database: TestDatabase) -> Self {
-        let store = PostgresStore::open(&database.url(), options()).await.unwrap();
-        Self { store, clock: clock::follow(&database), database }
+        Self::through(database, None).await
+    }
+
+    async fn through(database: TestDatabase, pooler: Option<PgBouncer>) -> Self {
+        let store = PostgresStore::open(&url(&database, pooler.as_ref()), options()).await.unwrap();
+        Self { store, clock: clock::follow(&database), database, pooler }
     }
 
     /// A further handle, as independent of the first as another process.
     pub async fn another(&self) -> PostgresStore {
-        PostgresStore::open(&self.database.url(), options()).await.unwrap()
+        PostgresStore::open(&url(&self.database, self.pooler.as_ref()), options()).await.unwrap()
     }
 
     /// A connection of somebody who uses SQL.
@@ -52,6 +65,10 @@ impl Stage {
     pub fn pass(&self, seconds: u64) {
         self.clock.advance(Duration::from_secs(seconds));
     }
+}
+
+fn url(database: &TestDatabase, pooler: Option<&PgBouncer>) -> String {
+    pooler.map_or_else(|| database.url(), PgBouncer::url)
 }
 
 /// How tests open their stores.

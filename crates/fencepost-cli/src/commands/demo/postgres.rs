@@ -1,6 +1,7 @@
 //! The demo's own table in PostgreSQL, in the same database as the store, in a schema of its own: who may install the store may make it.
 
 use async_trait::async_trait;
+use fencepost::postgres::tokio_postgres::types::{ToSql, Type};
 use fencepost::postgres::tokio_postgres::{self, Client, Transaction};
 use fencepost::postgres::{PostgresStore, TransactionCalls, driver_error};
 use fencepost::{Batch, Error, Kind, Result, SlotToken};
@@ -57,6 +58,9 @@ const ALL: &str = "
 SELECT legs, cancelled, delay_total, delay_worst, last_dest, checksum, last_message, out_of_order, keyed, key
   FROM fencepost_demo.result";
 
+/// A value of a statement.
+type Value<'a> = &'a (dyn ToSql + Sync);
+
 /// The table in the store's database.
 pub struct InDatabase {
     store: PostgresStore,
@@ -86,7 +90,7 @@ impl Table for InDatabase {
     async fn reset(&self) -> Result<()> {
         let client = self.client().await?;
         let made = async {
-            let is_there: bool = client.query_one(IS_THERE, &[]).await?.try_get(0)?;
+            let is_there: bool = client.query_typed_one(IS_THERE, &[]).await?.try_get(0)?;
             client.batch_execute(if is_there { EMPTY } else { CREATE }).await
         };
         made.await.map_err(|error| match driver_error(error) {
@@ -113,7 +117,7 @@ impl Table for InDatabase {
     }
 
     async fn rows(&self) -> Result<Rows> {
-        let rows = self.client().await?.query(ALL, &[]).await.map_err(driver_error)?;
+        let rows = self.client().await?.query_typed(ALL, &[]).await.map_err(driver_error)?;
         rows.iter().map(decode).collect::<std::result::Result<_, _>>().map_err(driver_error)
     }
 
@@ -133,8 +137,10 @@ async fn apply(transaction: &Transaction<'_>, batch: &Batch, reading: Reading) -
     let (keyed, names): (Vec<bool>, Vec<&str>) =
         keys.iter().map(|key| (key.is_some(), key.as_deref().unwrap_or(""))).unzip();
     let empty = Tally::default().checksum.cast_signed();
-    transaction.execute(TOUCH, &[&keyed, &names, &empty]).await.map_err(driver_error)?;
-    let found = transaction.query(LOAD, &[&keyed, &names]).await.map_err(driver_error)?;
+    // With their types, so that no statement is prepared by name: behind a pooler the session is others' too.
+    let touched = [(&keyed as Value<'_>, Type::BOOL_ARRAY), (&names, Type::TEXT_ARRAY), (&empty, Type::INT8)];
+    transaction.execute_typed(TOUCH, &touched).await.map_err(driver_error)?;
+    let found = transaction.query_typed(LOAD, &touched[..2]).await.map_err(driver_error)?;
     let mut rows: Rows = found.iter().map(decode).collect::<std::result::Result<_, _>>().map_err(driver_error)?;
     fold(&mut rows, batch, reading)?;
     store(transaction, &rows).await.map_err(driver_error)
@@ -152,10 +158,19 @@ async fn store(transaction: &Transaction<'_>, rows: &Rows) -> std::result::Resul
     let checksum: Vec<i64> = rows.values().map(|row| number(row.tally.checksum)).collect();
     let last: Vec<i64> = rows.values().map(|row| row.last_message).collect();
     let disorder: Vec<i64> = rows.values().map(|row| number(row.out_of_order)).collect();
-    transaction
-        .execute(STORE, &[&keyed, &key, &legs, &cancelled, &total, &worst, &dest, &checksum, &last, &disorder])
-        .await
-        .map(drop)
+    let values: [(Value<'_>, Type); 10] = [
+        (&keyed, Type::BOOL_ARRAY),
+        (&key, Type::TEXT_ARRAY),
+        (&legs, Type::INT8_ARRAY),
+        (&cancelled, Type::INT8_ARRAY),
+        (&total, Type::INT8_ARRAY),
+        (&worst, Type::INT8_ARRAY),
+        (&dest, Type::TEXT_ARRAY),
+        (&checksum, Type::INT8_ARRAY),
+        (&last, Type::INT8_ARRAY),
+        (&disorder, Type::INT8_ARRAY),
+    ];
+    transaction.execute_typed(STORE, &values).await.map(drop)
 }
 
 fn decode(row: &tokio_postgres::Row) -> std::result::Result<(RowKey, Row), tokio_postgres::Error> {

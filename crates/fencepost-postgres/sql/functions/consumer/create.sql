@@ -25,7 +25,7 @@ begin
             perform fencepost._gone(q, asked);
         end if;
         begin
-            at := fencepost._resumed(asked, split_part(start, '/', 2));
+            at := fencepost._known(fencepost._resumed(asked, split_part(start, '/', 2)));
         exception when data_exception then
             perform fencepost._refuse('invalid_input', format('cannot use `%s` as a checkpoint', left(start, 40)),
                 jsonb_build_object('argument', 'start'), 'allowed is what a page told, whole');

@@ -43,22 +43,39 @@ as $$
 $$;
 
 -- The current snapshot. A caller that has written in this transaction may still write more, so its own transaction counts as
--- unfinished also where the snapshot would call it finished.
+-- unfinished also where the snapshot would call it finished. In a copy the numbers may count as higher, see fencepost._xid.
 create or replace function fencepost._snapshot() returns pg_snapshot
 language plpgsql volatile
 as $$
 declare
     now_seen pg_snapshot := pg_current_snapshot();
     own xid8 := pg_current_xact_id_if_assigned();
+    shift bigint := fencepost._xid_shift();
 begin
-    if own is null or own >= pg_snapshot_xmax(now_seen) then
+    own := case when own < pg_snapshot_xmax(now_seen) then own end;
+    if own is null and shift = 0 then
         return now_seen;
     end if;
     return (
-        select format('%s:%s:%s', least(pg_snapshot_xmin(now_seen)::text::numeric, own::text::numeric), pg_snapshot_xmax(now_seen),
-            string_agg(x::text, ',' order by x))
-        from (select own as x union select pg_snapshot_xip(now_seen)) running
+        select format('%s:%s:%s', least(pg_snapshot_xmin(now_seen)::text::bigint, own::text::bigint) + shift,
+            pg_snapshot_xmax(now_seen)::text::bigint + shift, string_agg((x::text::bigint + shift)::text, ',' order by x))
+        from (select own as x where own is not null union select pg_snapshot_xip(now_seen)) running
     )::pg_snapshot;
+end
+$$;
+
+-- The cursor of a checkpoint as far as this server can have told it. One of a timeline that was lost may know of transactions that this one
+-- is still to have: a pass under its snapshot goes on under the current one. Positions have jumped over whatever was lost.
+create or replace function fencepost._known(c fencepost.cursor) returns fencepost.cursor
+language plpgsql volatile
+as $$
+declare
+    now_seen pg_snapshot := fencepost._snapshot();
+begin
+    if pg_snapshot_xmax((c).s) > pg_snapshot_xmax(now_seen) then
+        c.s := now_seen;
+    end if;
+    return c;
 end
 $$;
 

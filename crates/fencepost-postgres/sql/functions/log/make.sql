@@ -20,7 +20,7 @@ begin
             create table {q}_{n} (
                 position   bigint      not null,
                 id         bigint      not null,
-                xid        xid8        not null default pg_catalog.pg_current_xact_id(),
+                xid        xid8        not null default fencepost._xid(),
                 partition  smallint    not null,
                 key        text,
                 kind       text        not null,

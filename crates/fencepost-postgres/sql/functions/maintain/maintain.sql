@@ -94,7 +94,7 @@ begin
         acked := (fencepost._state(s.consumer_id, s.slot)).cursor;
         execute replace('
             select least(
-                (select min(position) from unnest({q}_late($1, row($2, ($3).b, null, null), pg_current_snapshot(), null)) l
+                (select min(position) from unnest({q}_late($1, row($2, ($3).b, null, null), fencepost._snapshot(), null)) l
                     where not fencepost._in($3, l.position, l.xid)),
                 (select min(least(
                         (select min(position) from {q}_0 where partition = p and position > $2),

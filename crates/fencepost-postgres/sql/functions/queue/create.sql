@@ -14,6 +14,8 @@ declare
     present integer;
 begin
     perform fencepost._read_committed('create_queue');
+    -- ORDER: before a number is taken, so that none comes twice.
+    perform fencepost._arrive();
     perform fencepost._name('a queue name', queue);
     if partitions is null or partitions not in (1, 2, 4, 8, 16, 32, 64, 128, 256) then
         perform fencepost._refuse('invalid_input',

@@ -26,6 +26,8 @@ declare
     removed bigint;
 begin
     perform fencepost._within('max', most, 1, 10000);
+    -- ORDER: before the first look, so that what it is told of here comes after all that was lost elsewhere.
+    perform fencepost._arrive();
     before := fencepost._removed(q.id);
     begun := fencepost._start(q, start);
     at := begun.at;

@@ -79,7 +79,7 @@ begin
         select (select count(*) from {q}_0 l where l.partition = any($1) and l.position > $2)
             + (select count(*) from {q}_1 l where l.partition = any($1) and l.position > $2)
             + (select count(*) from {q}_2 l where l.partition = any($1) and l.position > $2)
-            + (select count(*) from unnest({q}_late($1, row($2, ($3).b, null, null), pg_current_snapshot(), null)) l
+            + (select count(*) from unnest({q}_late($1, row($2, ($3).b, null, null), fencepost._snapshot(), null)) l
                 where not fencepost._in($3, l.position, l.xid))
             - (select count(*) from fencepost.aside a where a.consumer_id = $4 and a.partition = any($1) and a.position > $2)',
         '{q}', 'fencepost.q' || (target).queue_id) into waiting

@@ -1,0 +1,15 @@
+-- How a store notices that it was copied by its rows, as a dump and a restore do: a row that names the transaction that wrote it was then
+-- written by another one. A copy of the files, a standby and an upgrade of the server keep it as it is.
+
+-- `xid_shift` is what the transactions of this server count as above their own numbers, see fencepost._xid.
+create table fencepost.home (
+    only_row  boolean primary key default true check (only_row),
+    written   xid     not null,
+    xid_shift bigint  not null default 0
+);
+insert into fencepost.home (written) values ('0');
+update fencepost.home set written = xmin;
+
+-- Generations too, so that one that came with a copy is none of this server's.
+alter table fencepost.generation add column written xid;
+update fencepost.generation set written = xmin;
