@@ -31,9 +31,10 @@ mod time;
 mod tls;
 mod transaction;
 mod url;
+mod vitals;
 mod wake;
 
-pub use check::{BlockedSlot, OpenTransaction, ServerCheck};
+pub use check::{BlockedSlot, DeadRows, OpenTransaction, PreparedTransaction, ServerCheck};
 pub use error::driver_error;
 pub use options::PostgresOptions;
 #[doc(hidden)]
@@ -41,3 +42,4 @@ pub use source::carried_checksum;
 pub use store::PostgresStore;
 pub use tokio_postgres;
 pub use transaction::TransactionCalls;
+pub use vitals::ServerVitals;

@@ -29,6 +29,7 @@ mod account;
 mod bouncer;
 mod cluster;
 mod database;
+mod dump;
 mod error;
 mod guard;
 mod left_over;
