@@ -33,6 +33,16 @@ pub fn duration(duration: Duration) -> String {
     }
 }
 
+/// A size to about two digits, for people.
+pub fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let (mut size, mut unit) = (bytes, 0);
+    while size >= 10 * 1024 && unit + 1 < UNITS.len() {
+        (size, unit) = (size / 1024, unit + 1);
+    }
+    format!("{} {}", count(size), UNITS[unit])
+}
+
 /// When `at` is, seen from `now`, for people.
 pub fn relative(at: Timestamp, now: Timestamp) -> String {
     if at > now { format!("in {}", duration(at.since(now))) } else { format!("{} ago", duration(now.since(at))) }
@@ -153,6 +163,15 @@ mod tests {
         }
         let (now, later) = (Timestamp::from_micros(0), Timestamp::from_micros(30_000_000));
         assert_eq!((relative(later, now), relative(now, later)), ("in 30 s".into(), "30 s ago".into()));
+    }
+
+    #[test]
+    fn sizes_keep_two_digits_at_least() {
+        let table =
+            [(0, "0 B"), (10_239, "10,239 B"), (10_240, "10 KiB"), (10_485_760, "10 MiB"), (1 << 50, "1,024 TiB")];
+        for (size, text) in table {
+            assert_eq!(bytes(size), text);
+        }
     }
 
     #[test]

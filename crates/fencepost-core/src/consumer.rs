@@ -125,6 +125,8 @@ pub struct ConsumerStatus {
     pub retrying: u64,
     /// Those of them that wait for an earlier message of their key.
     pub parked: u64,
+    /// When the first of them was sent: since then the consumer is behind, and its queue keeps what it has not acked.
+    pub first_at: Option<Timestamp>,
     /// Its dead letters.
     pub dead: u64,
     /// Members whose membership is live.

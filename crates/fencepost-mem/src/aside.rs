@@ -379,6 +379,21 @@ impl Consumer {
         let aside = self.aside_of(slot).filter(|(_, kept)| kept.aside.place != Place::Void);
         (fresh.count() + aside.count()) as u64
     }
+
+    /// The first of them: its position, and when it was sent.
+    pub(crate) fn first_waiting(
+        &self,
+        queue: &Queue,
+        slot: SlotIndex,
+        cursor: Position,
+    ) -> Option<(Position, Timestamp)> {
+        let mut fresh =
+            queue.waiting(self.count, slot, cursor).filter(|(position, _)| !self.aside.contains_key(position));
+        let aside = self.aside_of(slot).find(|(_, kept)| kept.aside.place != Place::Void);
+        let fresh = fresh.next().map(|(position, stored)| (position, stored.created_at));
+        let aside = aside.map(|(position, kept)| (position, kept.stored.created_at));
+        [fresh, aside].into_iter().flatten().min()
+    }
 }
 
 /// The message that a call names, among the messages of an open batch.

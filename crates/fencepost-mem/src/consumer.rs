@@ -93,6 +93,10 @@ impl MemStore {
                     lag,
                     retrying,
                     parked,
+                    first_at: slots()
+                        .filter_map(|(slot, state)| consumer.first_waiting(queue, slot, state.cursor))
+                        .map(|(_, at)| at)
+                        .min(),
                     dead,
                     workers: consumer.live_members(now).count() as u32,
                 });

@@ -343,7 +343,9 @@ impl MemStore {
                 for (slot, state) in consumer.count.slots().zip(&consumer.slots) {
                     let lag = consumer.lag(queue, slot, state.cursor);
                     let (retrying, parked) = consumer.counts(slot);
-                    statuses.push(SlotStatus { path: path.clone(), slot, state: state.clone(), lag, retrying, parked });
+                    let first_at = consumer.first_waiting(queue, slot, state.cursor).map(|(_, at)| at);
+                    let (path, state) = (path.clone(), state.clone());
+                    statuses.push(SlotStatus { path, slot, state, lag, retrying, parked, first_at, blocked_by: None });
                 }
             }
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use fencepost_core::{
     ConsumerPath, ConsumerStatus, Consumers, CreateConsumer, Created, Dropped, FailurePolicy, QueueName, Result,
-    SlotCount, Start, Topic,
+    SlotCount, SlotStatus, Slots, Start, Topic,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -20,7 +20,7 @@ const CREATE: &str = r#"select fencepost.create_consumer($1, $2, slots => $3,
     max_attempts => $7, max_crashes => $8, backoff => $9 * interval '1 microsecond')"#;
 const DROP: &str = "select fencepost.drop_consumer($1, $2, $3)";
 const STATUS: &str = "select queue, consumer, slots, on_failure, max_attempts, max_crashes,
-    (extract(epoch from backoff) * 1000000)::bigint, lag, retrying, parked, dead, workers from fencepost._consumer_status($1)";
+    (extract(epoch from backoff) * 1000000)::bigint, lag, retrying, parked, dead, workers, first_at from fencepost._consumer_report($1, $2)";
 const FIND_QUEUE: &str = "select fencepost._queue_number($1)";
 
 #[async_trait]
@@ -60,12 +60,36 @@ impl Consumers for PostgresStore {
     async fn consumer_status(&self, queue: Option<&QueueName>) -> Result<Vec<ConsumerStatus>> {
         self.find_queue("consumer_status", queue).await?;
         let name = queue.map(QueueName::as_str);
-        let rows = self.read("consumer_status", STATUS, &[(&name, Type::TEXT)]).await?;
+        let rows = self.read("consumer_status", STATUS, &[(&name, Type::TEXT), (&true, Type::BOOL)]).await?;
         rows.iter().map(status).collect()
     }
 }
 
 impl PostgresStore {
+    /// How every consumer and every slot stands: what [`Consumers::consumer_status`] and [`Slots::slot_status`] tell, counted once.
+    ///
+    /// # Errors
+    /// `unavailable`.
+    pub async fn overview(&self) -> Result<(Vec<ConsumerStatus>, Vec<SlotStatus>)> {
+        let everywhere: (Option<&str>, bool) = (None, false);
+        let values: [_; 2] = [(&everywhere.0 as _, Type::TEXT), (&everywhere.1 as _, Type::BOOL)];
+        let rows = self.read("consumer_status", STATUS, &values).await?;
+        let mut consumers: Vec<ConsumerStatus> = rows.iter().map(status).collect::<Result<_>>()?;
+        let slots = self.slot_status(None).await?;
+        // Both are in the order of their names.
+        let mut rest = &*slots;
+        for consumer in &mut consumers {
+            rest = &rest[rest.iter().take_while(|slot| slot.path < consumer.path).count()..];
+            for slot in rest.iter().take_while(|slot| slot.path == consumer.path) {
+                consumer.lag += slot.lag;
+                consumer.retrying += slot.retrying;
+                consumer.parked += slot.parked;
+                consumer.first_at = [consumer.first_at, slot.first_at].into_iter().flatten().min();
+            }
+        }
+        Ok((consumers, slots))
+    }
+
     /// Refuses the name of a queue that does not exist.
     pub(crate) async fn find_queue(&self, operation: &'static str, queue: Option<&QueueName>) -> Result<()> {
         let Some(queue) = queue else { return Ok(()) };
@@ -107,6 +131,7 @@ fn status(row: &Row) -> Result<ConsumerStatus> {
         lag: count(7)?,
         retrying: count(8)?,
         parked: count(9)?,
+        first_at: column::<Option<At>>(row, 12)?.map(|At(at)| at),
         dead: count(10)?,
         workers: u32::try_from(count(11)?).unwrap_or(u32::MAX),
     })

@@ -32,9 +32,10 @@ mod time;
 mod tls;
 mod transaction;
 mod url;
+mod vitals;
 mod wake;
 
-pub use check::{BlockedSlot, OpenTransaction, ServerCheck};
+pub use check::{BlockedSlot, DeadRows, OpenTransaction, PreparedTransaction, ServerCheck};
 pub use error::driver_error;
 pub use listen::Hearing;
 pub use options::PostgresOptions;
@@ -43,3 +44,4 @@ pub use source::carried_checksum;
 pub use store::PostgresStore;
 pub use tokio_postgres;
 pub use transaction::TransactionCalls;
+pub use vitals::ServerVitals;

@@ -29,6 +29,12 @@ const ARRIVE: &str = "select fencepost._arrive()";
 const LOOK: &str = "select to_regclass('fencepost.installed') is not null, to_regnamespace('fencepost') is not null, \
     exists (select from pg_class where relnamespace = to_regnamespace('fencepost')), \
     current_setting('server_version_num')::int4, pg_is_in_recovery()";
+/// Drops the functions within that an older program made and this installation did not: an overload that is left would be called. Those
+/// with a number in their names are somebody's own, such as a queue's, and made when that is.
+const DROP_LEFT: &str = "do $$ declare one text; begin
+    for one in select p.oid::regprocedure::text from pg_proc p
+        where p.pronamespace = 'fencepost'::regnamespace and p.proname ~ '^_[^0-9]*$' and p.xmin <> pg_current_xact_id()::xid
+    loop execute 'drop function ' || one; end loop; end $$";
 const RECORD: &str = "insert into fencepost.installed (version, name, checksum, installed_at) values ($1, $2, $3, clock_timestamp()) \
     on conflict (version) do update set name = excluded.name, checksum = excluded.checksum, installed_at = excluded.installed_at";
 
@@ -286,6 +292,7 @@ async fn fill(transaction: &Transaction<'_>, source: &Source, place: &str) -> Re
     for functions in &source.functions {
         transaction.batch_execute(functions).await.map_err(|error| broken(error, "functions"))?;
     }
+    transaction.batch_execute(DROP_LEFT).await.map_err(|error| broken(error, "functions"))?;
     transaction.batch_execute(&source.rights).await.map_err(|error| broken(error, "rights"))?;
     record(transaction, FUNCTIONS, env!("CARGO_PKG_VERSION"), &source.functions_checksum()).await
 }

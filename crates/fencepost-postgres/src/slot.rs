@@ -56,8 +56,8 @@ const FORCE: &str = "select fencepost.force_release_slot($1, $2, $3, $4)";
 pub(crate) const GUARD: &str = "select fencepost.slot_guard($1, $2, $3, $4)";
 const HISTORY: &str = "select slot::integer, at, epoch, held_by, reason from fencepost._slot_history($1, $2)";
 const STATUS: &str = "select queue, consumer, slot, epoch, holder, nonce, (extract(epoch from ttl) * 1000000)::bigint, expires_at,
-    cursor_position, batch_id, through, size, deliveries, crashes, plain, alone, last_acked, isolated, lag, retrying, parked
-    from fencepost._slot_status($1)";
+    cursor_position, batch_id, through, size, deliveries, crashes, plain, alone, last_acked, isolated, lag, retrying, parked,
+    first_at, blocked_by from fencepost._slot_report($1)";
 
 /// What every call on a slot presents.
 pub(crate) struct Presented<'t> {
@@ -349,5 +349,14 @@ fn status(row: &Row) -> Result<SlotStatus> {
         isolated: column::<Option<i64>>(row, 17)?.map(Position::from_storage),
     };
     let slot = SlotIndex::new(i64::from(column::<i32>(row, 2)?)).map_err(|cause| damaged("slot", cause))?;
-    Ok(SlotStatus { path: path_of(row)?, slot, state, lag: count(18)?, retrying: count(19)?, parked: count(20)? })
+    Ok(SlotStatus {
+        path: path_of(row)?,
+        slot,
+        state,
+        lag: count(18)?,
+        retrying: count(19)?,
+        parked: count(20)?,
+        first_at: column::<Option<At>>(row, 21)?.map(|At(at)| at),
+        blocked_by: column(row, 22)?,
+    })
 }

@@ -160,6 +160,7 @@ fencepost_conformance::suite! {
         a_consumer_with_another_policy_is_a_conflict: run,
         more_slots_than_partitions_are_refused: run,
         statuses_tell_of_every_consumer_and_slot: run,
+        b31_statuses_tell_since_when_messages_wait: run,
     }
     dead_letters {
         a_dead_letter_that_would_be_passed_over_stays_dead: run,

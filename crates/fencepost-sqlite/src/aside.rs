@@ -370,3 +370,21 @@ pub(crate) fn lag(
     }
     Ok(fresh + counts.all)
 }
+
+/// When the first message of a slot was sent that is neither acked nor dead.
+pub(crate) fn first_at(
+    connection: &Connection,
+    consumer: &ConsumerRow,
+    slot: SlotIndex,
+    cursor: Position,
+) -> Result<Option<Timestamp>> {
+    let mut first: Option<(i64, i64)> = None;
+    for partition in consumer.slots.share(slot, consumer.partitions) {
+        let values = (consumer.id, partition.get(), cursor.to_storage(), consumer.queue);
+        let found = all(connection, include_str!("../sql/aside/first.sql"), values, |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))
+        })?;
+        first = first.into_iter().chain(found).min();
+    }
+    Ok(first.map(|(_, at)| Timestamp::from_micros(at)))
+}

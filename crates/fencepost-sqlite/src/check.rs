@@ -28,7 +28,24 @@ pub struct FileCheck {
     pub leftovers: Vec<PathBuf>,
 }
 
+/// What a store's file takes on its disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileSize {
+    /// Its size.
+    pub bytes: u64,
+    /// The size of its write-ahead log.
+    pub log_bytes: u64,
+    /// What its file system has left for this user, where that can be told.
+    pub free_bytes: Option<u64>,
+}
+
 impl SqliteStore {
+    /// What the file takes on its disk. Asks the file system alone.
+    pub fn size(&self) -> FileSize {
+        let path = self.path();
+        FileSize { bytes: size(path), log_bytes: size(&beside(path, "-wal")), free_bytes: free(path) }
+    }
+
     /// Reads the whole file and checks that it is whole; takes time in proportion to its size, and stops nobody from writing.
     ///
     /// # Errors

@@ -65,17 +65,19 @@ impl Consumers for SqliteStore {
                 .into_iter()
                 .map(|path| {
                     let row = load(snapshot, &path)?;
-                    let (mut lag, mut retrying, mut parked) = (0, 0, 0);
+                    let (mut lag, mut retrying, mut parked, mut first_at) = (0, 0, 0, None);
                     let counts = aside::counts(snapshot, &row)?;
                     for ((slot, state), counts) in slot::load_all(snapshot, row.id)?.into_iter().zip(counts) {
                         lag += aside::lag(snapshot, &row, slot, state.cursor, counts)?;
                         (retrying, parked) = (retrying + counts.retrying, parked + counts.parked);
+                        let first = aside::first_at(snapshot, &row, slot, state.cursor)?;
+                        first_at = [first_at, first].into_iter().flatten().min();
                     }
                     let values = (row.queue, path.consumer.as_str());
                     let dead = value(snapshot, include_str!("../sql/dead/count.sql"), values)?;
                     let workers = member::live(snapshot, row.id, now)?.len() as u32;
                     let ConsumerRow { slots, policy, .. } = row;
-                    Ok(ConsumerStatus { path, slots, policy, lag, retrying, parked, dead, workers })
+                    Ok(ConsumerStatus { path, slots, policy, lag, retrying, parked, first_at, dead, workers })
                 })
                 .collect()
         })

@@ -36,7 +36,7 @@ mod transaction;
 mod watch;
 mod writer;
 
-pub use check::{FileCheck, LOG_BYTES, leftovers};
+pub use check::{FileCheck, FileSize, LOG_BYTES, leftovers};
 pub use error::driver_error;
 pub use options::{SqliteOptions, Synchronous};
 pub use rusqlite;

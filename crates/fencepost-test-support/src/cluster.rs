@@ -10,6 +10,7 @@ use std::{fs, io, thread};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::account::Account;
 use crate::error::Result;
 use crate::template::{Template, run};
 use crate::{Unavailable, place};
@@ -53,7 +54,13 @@ pub struct Cluster {
     /// With the data, the socket and the log.
     pub folder: PathBuf,
     pub port: u16,
+    /// How many bytes the file system has that its processes see at [`Cluster::disk`].
+    pub disk: Option<u64>,
 }
+
+/// Mounts a file system that is seen by what is run there alone, and is gone with it: size, place, user and group, then what to run.
+const MOUNT: &str = r#"mount -t tmpfs -o "size=$1,uid=$3,gid=$4,mode=700" fencepost "$2" && user=$3 group=$4 && shift 4 &&
+    exec setpriv --reuid "$user" --regid "$group" --clear-groups -- "$@""#;
 
 impl Cluster {
     /// A folder for a server of its own.
@@ -69,10 +76,11 @@ impl Cluster {
         template: Template,
         folder: PathBuf,
         settings: &[(String, String)],
+        disk: Option<u64>,
         fill: impl FnOnce(&Path) -> Result,
     ) -> Result<Self> {
         fill(&folder.join("data"))?;
-        let mut cluster = Self { template, folder, port: 0 };
+        let mut cluster = Self { template, folder, port: 0, disk };
         let mut tries = 3;
         loop {
             cluster.port = free_port()?;
@@ -90,9 +98,31 @@ impl Cluster {
         self.folder.join("data")
     }
 
+    /// Where its small file system is, if it has one.
+    pub fn disk(&self) -> PathBuf {
+        self.folder.join("disk")
+    }
+
+    /// The command with the small file system mounted before it, where there is one.
+    fn beside_its_disk(&self, command: std::process::Command) -> Result<std::process::Command> {
+        let Some(size) = self.disk else { return Ok(command) };
+        let Account::Other { user, group } = self.template.account else {
+            return Err(Unavailable::Optional("a file system of its own, which root alone mounts".into()));
+        };
+        let made = fs::create_dir_all(self.disk());
+        made.map_err(|error| Unavailable::failed(format_args!("cannot make `{}`", self.disk().display()), error))?;
+        let mut mounted = std::process::Command::new("unshare");
+        mounted.args(["--mount", "--", "sh", "-c", MOUNT, "sh"]).arg(size.to_string()).arg(self.disk());
+        mounted.args([user.to_string(), group.to_string()]).arg(command.get_program()).args(command.get_args());
+        mounted.current_dir(&self.folder).env("LC_ALL", "C");
+        Ok(mounted)
+    }
+
     /// Starts it and waits until it answers.
     pub fn start(&self) -> Result {
-        let started = run(self.pg_ctl("start").args(["-w", "-t", "60", "-l"]).arg(self.folder.join("log")));
+        let mut command = self.pg_ctl("start");
+        command.args(["-w", "-t", "60", "-l"]).arg(self.folder.join("log"));
+        let started = run(&mut self.beside_its_disk(command)?);
         started.map_err(|error| {
             let log = fs::read_to_string(self.folder.join("log")).unwrap_or_default();
             let last = log.len() - log.len().min(2000);

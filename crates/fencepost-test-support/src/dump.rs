@@ -31,9 +31,25 @@ impl TestDatabase {
             let folder = Cluster::folder(&template, "dump")?;
             let guard = Guard::tied(&folder)?;
             let file = folder.join("dump");
-            let output = run(&cluster, "pg_dump", &["--format=custom", "--file"], &file, &["--dbname", &name])?;
+            let output = run(&cluster, "pg_dump", &["--format=custom", "--dbname", &name, "--file"], &file)?;
             said(&output, "pg_dump")?;
             Ok(Dump { template, file, _guard: guard })
+        })
+        .await
+    }
+
+    /// What pg_dump writes of the database as a text, with these further options.
+    ///
+    /// # Errors
+    /// `Missing` when pg_dump is not installed.
+    pub async fn dump_text(&self, options: &[&str]) -> Result<Vec<u8>> {
+        let (cluster, name) = (self.server().cluster.clone(), self.name().to_owned());
+        let options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
+        blocking(move || {
+            let given: Vec<&str> = options.iter().map(String::as_str).collect();
+            let output = run(&cluster, "pg_dump", &given, Path::new(&name))?;
+            said(&output, "pg_dump")?;
+            Ok(output.stdout)
         })
         .await
     }
@@ -51,7 +67,7 @@ impl TestDatabase {
         let options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
         blocking(move || {
             let given: Vec<&str> = options.iter().map(String::as_str).chain(["--dbname", &name]).collect();
-            let output = run(&cluster, "pg_restore", &given, &file, &[])?;
+            let output = run(&cluster, "pg_restore", &given, &file)?;
             Ok(String::from_utf8_lossy(&output.stderr).into_owned())
         })
         .await
@@ -69,17 +85,17 @@ impl PgServer {
         let settings = owned(&[]);
         blocking(move || {
             let template = primary.template.clone();
-            PrivateServer::start_new(template, &settings, |data| base_backup(&primary, data, &[]))
+            PrivateServer::start_new(template, &settings, None, |data| base_backup(&primary, data, &[]))
         })
         .await
     }
 }
 
-fn run(cluster: &Cluster, name: &str, before: &[&str], file: &Path, after: &[&str]) -> Result<Output> {
+fn run(cluster: &Cluster, name: &str, options: &[&str], last: &Path) -> Result<Output> {
     let program = programs::client(name, cluster.template.major)?;
     let mut command = cluster.template.account.command(&program, &cluster.folder);
     command.arg("--host").arg(&cluster.folder).args(["--port", &cluster.port.to_string(), "--username=postgres"]);
-    command.args(before).arg(file).args(after);
+    command.args(options).arg(last);
     command.output().map_err(|error| Unavailable::failed(format_args!("cannot run {name}"), error))
 }
 

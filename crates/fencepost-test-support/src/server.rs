@@ -51,11 +51,23 @@ impl PgServer {
     /// # Errors
     /// `Missing` when it is not installed.
     pub async fn private_with(major: u16, settings: &[(&str, &str)]) -> Result<PrivateServer> {
-        let settings = owned(settings);
+        Self::private_of(major, owned(settings), None).await
+    }
+
+    /// The same with a file system of so many bytes beside its data, at [`PrivateServer::disk`], for what is to become full. It is gone with
+    /// the server's processes.
+    ///
+    /// # Errors
+    /// `Missing` when it is not installed; `Optional` where this user may mount nothing.
+    pub async fn private_with_disk(major: u16, bytes: u64) -> Result<PrivateServer> {
+        Self::private_of(major, Vec::new(), Some(bytes)).await
+    }
+
+    async fn private_of(major: u16, settings: Vec<(String, String)>, disk: Option<u64>) -> Result<PrivateServer> {
         blocking(move || {
             let template = Template::get(major)?;
             let copied = template.clone();
-            PrivateServer::start_new(template, &settings, |data| copied.copy(data))
+            PrivateServer::start_new(template, &settings, disk, |data| copied.copy(data))
         })
         .await
     }
@@ -119,13 +131,19 @@ impl PrivateServer {
     pub(crate) fn start_new(
         template: Template,
         settings: &[(String, String)],
+        disk: Option<u64>,
         fill: impl FnOnce(&std::path::Path) -> Result,
     ) -> Result<Self> {
         let folder = Cluster::folder(&template, "private")?;
         // Before anything runs that somebody must end.
         let guard = Guard::tied(&folder)?;
-        let cluster = Cluster::start_new(template, folder, settings, fill)?;
+        let cluster = Cluster::start_new(template, folder, settings, disk, fill)?;
         Ok(Self { server: PgServer { cluster: Arc::new(cluster) }, _guard: guard })
+    }
+
+    /// Where the file system of [`PgServer::private_with_disk`] is, for the server's processes.
+    pub fn disk(&self) -> std::path::PathBuf {
+        self.cluster.disk()
     }
 
     /// Kills all of its processes with SIGKILL, and returns when none is left.

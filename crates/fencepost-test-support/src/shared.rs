@@ -46,7 +46,7 @@ pub fn get(major: u16) -> Result<Arc<Cluster>> {
             if !guard::stands(&folder) {
                 guard::detach(&folder, &locks, idle_seconds())?;
             }
-            Cluster { template, folder, port }
+            Cluster { template, folder, port, disk: None }
         }
         None => start_new(template, &settings, &locks)?,
     };
@@ -71,7 +71,7 @@ fn start_new(template: Template, settings: &[(String, String)], locks: &Path) ->
     // Before anything runs that somebody must end. It waits for the lock that is held here.
     guard::detach(&folder, locks, idle_seconds())?;
     let copied = template.clone();
-    let cluster = Cluster::start_new(template, folder, settings, |data| copied.copy(data))?;
+    let cluster = Cluster::start_new(template, folder, settings, None, |data| copied.copy(data))?;
     announce(&cluster, locks).map_err(|error| Unavailable::failed("cannot name the shared server", error))?;
     Ok(cluster)
 }

@@ -28,7 +28,7 @@ impl PgServer {
         let settings = owned(&[("cluster_name", name)]);
         let standby = blocking(move || {
             let template = primary.template.clone();
-            PrivateServer::start_new(template, &settings, |data| {
+            PrivateServer::start_new(template, &settings, None, |data| {
                 base_backup(&primary, data, &["--write-recovery-conf"])
             })
         })

@@ -59,6 +59,14 @@ Examples:
   fencepost demo --workers 8 --kill 3 --pause 2
   fencepost demo orders.csv --key customer";
 
+const STATUS_HELP: &str = "\
+What is furthest behind comes first.
+
+Examples:
+  fencepost status
+  fencepost status --json
+  fencepost status --prometheus >fencepost.prom.new && mv fencepost.prom.new fencepost.prom";
+
 const DOCTOR_HELP: &str = "\
 A line for each finding says what is wrong, and one below it what to do. The exit status is 1 when something
 has to be done, 0 when all is well, whatever notes there are.
@@ -110,7 +118,7 @@ pub enum Command {
     /// Make the store, or bring its schema up to date
     Init,
     /// Show the whole store on one screen
-    Status,
+    Status(StatusArgs),
     /// Find what is wrong, and say how to mend it
     #[command(after_help = DOCTOR_HELP)]
     Doctor,
@@ -174,6 +182,14 @@ pub struct DemoArgs {
     /// How many of them stop themselves and wake up late [default: 1 if there are three workers]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub pause: Option<i64>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = STATUS_HELP)]
+pub struct StatusArgs {
+    /// Print what Prometheus scrapes: its text format
+    #[arg(long, conflicts_with = "json")]
+    pub prometheus: bool,
 }
 
 #[derive(Debug, Args)]

@@ -36,7 +36,7 @@ pub async fn run(cli: Cli, printer: &Printer) -> Result<ExitCode> {
         Command::Doctor => return Ok(doctor::run(store, printer).await?.into()),
         Command::Completions(args) => completions::run(&args, printer)?,
         Command::Man(args) => man::run(&args, printer)?,
-        Command::Status => status::run(store, printer).await?,
+        Command::Status(args) => status::run(store, &args, printer).await?,
         Command::Queue(QueueCommand::Create(args)) => queue::create::run(store, &args, printer).await?,
         Command::Queue(QueueCommand::List) => queue::list::run(store, printer).await?,
         Command::Queue(QueueCommand::Show(args)) => queue::show::run(store, &args, printer).await?,

@@ -2,7 +2,7 @@
 
 use fencepost::{ConsumerPath, QueueName, Reason, SlotIndex};
 
-use crate::place::{Place, on_each_engine};
+use crate::place::{Place, on_each_engine, on_postgres_alone};
 use crate::snapshots::transcript;
 
 on_each_engine![
@@ -11,8 +11,17 @@ on_each_engine![
     sending_once_and_later,
     tailing,
     working_and_dead_letters,
-    doctor_finds_what_is_wrong_and_says_how_to_mend_it,
 ];
+
+#[test]
+fn doctor_finds_what_is_wrong_and_says_how_to_mend_it_on_sqlite() {
+    doctor_finds_what_is_wrong_and_says_how_to_mend_it();
+}
+
+#[test]
+fn doctor_finds_what_is_wrong_and_says_how_to_mend_it_on_postgres() {
+    on_postgres_alone(&[], |_| doctor_finds_what_is_wrong_and_says_how_to_mend_it());
+}
 
 /// A command by which `bad` fails, and everything else is done.
 const JUDGE: &str = r#"read -r what; case "$what" in bad) echo 'no such account' >&2; exit 3;; esac"#;

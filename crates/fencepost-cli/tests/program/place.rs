@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use fencepost::{Result, Store};
-use fencepost_test_support::{PgServer, TestDatabase, skip_or_fail};
+use fencepost_test_support::{DEFAULT_MAJOR, PgServer, PrivateServer, TestDatabase, skip_or_fail};
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 
@@ -45,6 +45,16 @@ pub fn on_postgres(rule: fn()) {
     if let Some(server) = skip_or_fail(runtime().block_on(PgServer::shared())) {
         SERVER.set(Some(server));
         rule();
+    }
+}
+
+/// The same on a server of its own, with settings of its own, for a rule that stops it or changes what others would see. It waits for its
+/// disk, as one does that is in use.
+pub fn on_postgres_alone(settings: &[(&str, &str)], rule: impl FnOnce(&PrivateServer)) {
+    let asked = runtime().block_on(PgServer::private_with(DEFAULT_MAJOR, settings));
+    if let Some(server) = skip_or_fail(asked) {
+        SERVER.set(Some((*server).clone()));
+        rule(&server);
     }
 }
 
@@ -156,10 +166,12 @@ impl Place {
         queues.iter().find(|found| found["queue"] == queue).expect("the queue is listed")["stored"].as_u64().unwrap()
     }
 
-    /// Everything that the store holds, as the program says it, but for the time.
+    /// Everything that the store holds, as the program says it, but for the time and what it is kept in.
     pub fn everything(&self) -> Value {
         let mut everything = self.run(&["status", "--json"]).json();
         everything["now"] = Value::Null;
+        // Of the disk and the server, others have a part.
+        everything["storage"] = Value::Null;
         everything
     }
 

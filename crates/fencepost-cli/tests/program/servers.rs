@@ -5,18 +5,18 @@ use serde_json::Value;
 use tokio_postgres::Client;
 
 use crate::bad_input::refused;
-use crate::place::{Answer, Place, on_postgres, runtime};
+use crate::place::{Answer, Place, on_postgres, on_postgres_alone, runtime};
 
 /// Runs statements in the place's database.
-fn execute(place: &Place, statements: &str) {
+pub fn execute(place: &Place, statements: &str) {
     runtime().block_on(async { connected(place).await.batch_execute(statements).await.unwrap() });
 }
 
-async fn connected(place: &Place) -> Client {
+pub async fn connected(place: &Place) -> Client {
     database(place).connect().await.unwrap()
 }
 
-fn database(place: &Place) -> &TestDatabase {
+pub fn database(place: &Place) -> &TestDatabase {
     place.database().expect("the store is in a database")
 }
 
@@ -27,7 +27,7 @@ fn url_with(place: &Place, what: &str, instead: &str) -> String {
     url.replacen(what, instead, 1)
 }
 
-fn codes(answer: &Answer) -> Vec<String> {
+pub fn codes(answer: &Answer) -> Vec<String> {
     let findings = answer.json()["findings"].as_array().expect("findings").clone();
     findings.iter().map(|finding| finding["code"].as_str().unwrap().to_owned()).collect()
 }
@@ -103,7 +103,7 @@ fn schemas_of_others_and_of_newer_versions_are_refused() {
 /// Through a pooler everything works, and the doctor knows that it is one.
 #[test]
 fn a_pooler_in_transaction_mode_is_noticed() {
-    on_postgres(|| {
+    on_postgres_alone(&[], |_| {
         let place = Place::with_queue("q");
         let runtime = runtime();
         let Some(pooler) = skip_or_fail(runtime.block_on(PgBouncer::start(database(&place)))) else { return };
@@ -143,16 +143,3 @@ fn the_demo_comes_out_right_through_a_pooler() {
     });
 }
 
-#[test]
-fn the_doctor_finds_what_keeps_the_server_from_its_work() {
-    on_postgres(|| {
-        let place = Place::with_queue("q");
-        execute(&place, "ALTER TABLE fencepost.queue SET (autovacuum_enabled = off)");
-        let doctor = place.run(&["doctor", "--json"]);
-        assert_eq!((doctor.status, codes(&doctor)), (1, vec!["autovacuum_off".into()]), "{doctor}");
-        let hint = doctor.json()["findings"][0]["hint"].as_str().unwrap().to_owned();
-        let statement = hint.split('`').nth(1).expect("it says how to mend it").to_owned();
-        execute(&place, &statement);
-        assert_eq!(place.run(&["doctor"]).status, 0);
-    });
-}

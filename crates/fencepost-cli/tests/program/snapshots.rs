@@ -8,7 +8,7 @@ use fencepost::{
     SlotCount, Store, Ttl, WorkerName,
 };
 
-use crate::place::{Place, on_each_engine, on_postgres};
+use crate::place::{Place, on_each_engine, on_postgres_alone};
 
 on_each_engine![
     queue,
@@ -50,8 +50,11 @@ fn transcript_as(name: &str, filters: &[(&str, &str)], place: &Place, commands: 
         (r"\b\d+ (ms|s) ago", "[age] ago"),
         (r"(?m)in \d+\.\d\d s$", "in [seconds] s"),
         // The column of an age is as wide as the age.
-        (r"\b(oldest|died) {2,}", "$1  "),
+        (r"\b(oldest|died|since) {2,}", "$1  "),
+        (r"\b\d{1,2} s {2,}", "[age]  "),
         (r"sqlite \d+\.\d+\.\d+", "sqlite [version]"),
+        (r"(?m)^storage .*$", "storage [storage]"),
+        (r#""storage":\{[^}]*\}"#, r#""storage":"[storage]""#),
         (r#""engine_version":"[^"]*""#, r#""engine_version":"[version]""#),
         (r"in \d+\.\d\d s \([\d,]+/s\)", "in [seconds] s ([rate]/s)"),
         (r#""seconds":[\d.]+"#, r#""seconds":"[seconds]""#),
@@ -134,7 +137,7 @@ fn init() {
 /// What differs on PostgreSQL: how the place and the server are named, and what is missing where nothing is installed.
 #[test]
 fn init_on_postgres() {
-    on_postgres(|| {
+    on_postgres_alone(&[], |_| {
         let filters = [
             (r"127\.0\.0\.1:\d+/test_\w+", "[server]/[database]"),
             (r"postgres \d+(\.\d+)*( \([^)]*\))?", "postgres [version]"),

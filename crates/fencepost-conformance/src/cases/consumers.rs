@@ -305,3 +305,37 @@ pub async fn statuses_tell_of_every_consumer_and_slot(h: &dyn Harness) {
     assert_eq!(stage.store.consumer_status(Some(&empty)).await.unwrap(), []);
     assert_eq!(stage.store.slot_status(Some(&empty)).await.unwrap(), []);
 }
+
+/// B31: the statuses tell since when a consumer and a slot are behind: when the first message was sent that is neither acked nor dead, in the log
+/// or set aside.
+pub async fn b31_statuses_tell_since_when_messages_wait(h: &dyn Harness) {
+    let stage = Stage::new(h, 2).await;
+    let since = async || {
+        let now = stage.store.now().await.unwrap();
+        let consumer = stage.store.consumer_status(None).await.unwrap().remove(0);
+        let times = [consumer.first_at, stage.status(0).await.first_at, stage.status(1).await.first_at];
+        times.map(|at| at.map(|at| now.since(at).as_secs()))
+    };
+    assert_eq!(since().await, [None; 3]);
+    stage.send(0, 2).await;
+    stage.pass_seconds(10);
+    stage.send(0, 1).await;
+    stage.send(1, 1).await;
+    stage.pass_seconds(10);
+    assert_eq!(since().await, [Some(20), Some(20), Some(10)]);
+    let grant = stage.claim("w1", 0, 600).await;
+    // What is open is not acked.
+    let batch = stage.receive(&grant.token, 2).await;
+    assert_eq!(since().await, [Some(20), Some(20), Some(10)]);
+    stage.nack(&grant.token, &batch, batch.messages[1].id, 3_600).await;
+    stage.ack(&grant.token, &batch).await;
+    assert_eq!(since().await, [Some(20), Some(20), Some(10)], "one of the first two was set aside");
+    let batch = stage.receive(&grant.token, 2).await;
+    stage.ack(&grant.token, &batch).await;
+    assert_eq!((stage.status(0).await.lag, since().await), (1, [Some(20), Some(20), Some(10)]));
+    stage.drain(1, 9).await;
+    stage.pass_seconds(3_600);
+    let batch = stage.receive(&stage.claim("w2", 0, 600).await.token, 2).await;
+    assert_eq!(batch.messages.len(), 1);
+    assert_eq!(since().await, [Some(3_620), Some(3_620), None]);
+}

@@ -34,7 +34,7 @@ pub(super) fn open(batch: Option<&OpenBatch>) -> String {
 }
 
 fn slot(told: &SlotStatus, now: Timestamp) -> String {
-    let SlotStatus { path, slot, state, lag, retrying, parked } = told;
+    let SlotStatus { path, slot, state, lag, retrying, parked, .. } = told;
     let owner = match &state.owner {
         None => "free".to_owned(),
         Some(owner) if now < owner.expires_at => format!("held for {:?}", owner.expires_at.since(now)),

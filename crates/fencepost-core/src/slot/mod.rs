@@ -130,6 +130,11 @@ pub struct SlotStatus {
     pub retrying: u64,
     /// Those of them that wait for an earlier message of their key.
     pub parked: u64,
+    /// When the first of them in the log's order was sent: since then the slot is behind.
+    pub first_at: Option<Timestamp>,
+    /// The server's process whose open transaction has the slot locked, where the engine can tell: until that ends nobody can claim the
+    /// slot, receive from it or ack.
+    pub blocked_by: Option<i32>,
 }
 
 /// Owning slots and finishing batches.

@@ -83,7 +83,7 @@ async fn a_right_is_no_other_right() {
         "fencepost.receive('own', 'c', 0, 1)",
         "fencepost.ack('own', 'c', 0, 1, 1)",
         "fencepost._read('own', 'earliest', 10)",
-        "fencepost._slot_status('own'::text)",
+        "fencepost._slot_report('own'::text)",
         "fencepost._dead_letters('own', 'c', 0, 10)",
         "fencepost.maintain('own')",
     ];
@@ -170,7 +170,7 @@ const SEEN: [(&str, &str); 6] = [
     ("queue_status", "select distinct queue from fencepost.queue_status"),
     ("slot_status", "select distinct queue from fencepost.slot_status"),
     ("dead_letters", "select distinct queue from fencepost.dead_letters"),
-    ("_consumer_status", "select distinct queue from fencepost._consumer_status()"),
+    ("_consumer_report", "select distinct queue from fencepost._consumer_report()"),
     ("_dead_counts", "select distinct queue from fencepost._dead_counts()"),
     ("lease_status", "select distinct split_part(name, '/', 1) from fencepost.lease_status"),
 ];

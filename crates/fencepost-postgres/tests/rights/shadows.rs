@@ -58,7 +58,7 @@ async fn names_are_the_servers_own_wherever_the_caller_looks() {
             "select * from fencepost.dead_letters",
             "select * from fencepost.lease_status",
             "select * from fencepost._lease_states()",
-            "select * from fencepost._consumer_status()",
+            "select * from fencepost._consumer_report()",
             "select * from fencepost._dead_counts()",
             "select fencepost.maintain()",
             "select * from fencepost._marks('{messages/own,slots/3/own/c,lease/own/x}')",

@@ -203,7 +203,9 @@ impl Slots for SqliteStore {
                 for ((slot, state), counts) in load_all(snapshot, row.id)?.into_iter().zip(counts) {
                     let lag = aside::lag(snapshot, &row, slot, state.cursor, counts)?;
                     let (retrying, parked) = (counts.retrying, counts.parked);
-                    found.push(SlotStatus { path: path.clone(), slot, state, lag, retrying, parked });
+                    let first_at = aside::first_at(snapshot, &row, slot, state.cursor)?;
+                    let path = path.clone();
+                    found.push(SlotStatus { path, slot, state, lag, retrying, parked, first_at, blocked_by: None });
                 }
             }
             Ok(found)

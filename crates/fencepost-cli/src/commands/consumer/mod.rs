@@ -38,6 +38,7 @@ pub fn json(status: &ConsumerStatus) -> Value {
         "lag": status.lag,
         "retrying": status.retrying,
         "parked": status.parked,
+        "first_at": status.first_at.map(text::rfc3339),
         "dead": status.dead,
         "workers": status.workers,
         "on_failure": status.policy.get_on_failure().as_str(),

@@ -41,19 +41,27 @@ pub struct Finding {
     code: &'static str,
     what: String,
     hint: String,
+    /// What it is about, for programs.
+    facts: Vec<(&'static str, Value)>,
 }
 
 impl Finding {
     fn error(code: &'static str, what: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { severity: Severity::Error, code, what: what.into(), hint: hint.into() }
+        Self { severity: Severity::Error, code, what: what.into(), hint: hint.into(), facts: Vec::new() }
     }
 
     fn warning(code: &'static str, what: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { severity: Severity::Warning, code, what: what.into(), hint: hint.into() }
+        Self { severity: Severity::Warning, ..Self::error(code, what, hint) }
     }
 
     fn note(code: &'static str, what: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { severity: Severity::Note, code, what: what.into(), hint: hint.into() }
+        Self { severity: Severity::Note, ..Self::error(code, what, hint) }
+    }
+
+    /// Adds a fact for programs.
+    fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
+        self.facts.push((name, value.into()));
+        self
     }
 
     fn of(error: &Error) -> Self {
@@ -127,7 +135,12 @@ impl Finding {
     }
 
     fn as_json(&self) -> Value {
-        json!({"severity": self.severity.as_str(), "code": self.code, "what": self.what, "hint": self.hint})
+        let mut finding =
+            json!({"severity": self.severity.as_str(), "code": self.code, "what": self.what, "hint": self.hint});
+        if !self.facts.is_empty() {
+            finding["facts"] = self.facts.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        }
+        finding
     }
 }
 

@@ -25,10 +25,11 @@ struct Sight {
 
 /// Examines queues and consumers.
 pub async fn examine(store: &Store) -> Result<Vec<Finding>> {
+    let (consumers, slots) = crate::commands::status::consumers_and_slots(store).await?;
     let sight = Sight {
         queues: store.queue_status().await?,
-        consumers: store.consumer_status(None).await?,
-        slots: store.slot_status(None).await?,
+        consumers,
+        slots,
         dead: store.dead_counts(None).await?,
         // ORDER: read last, so that nothing that is seen happened after it.
         now: store.now().await?,
@@ -74,25 +75,29 @@ impl Sight {
                 format!("nobody works for `{path}`, and a batch is open in slot {}", given_up.join(", ")),
                 "start its workers again: the batch goes to the first that claims the slot",
             ));
-        } else if status.lag > 0
-            && let Some((queue, age)) = self.age_of(path)
-            && age > if is_attended { LAGGING + queue.retention.consumed } else { UNATTENDED }
+        } else if let Some(first_at) = status.first_at
+            && let age = self.now.since(first_at)
+            && age > if is_attended { LAGGING } else { UNATTENDED }
         {
             let since = text::duration(age);
-            findings.push(match is_attended {
+            let kept = self.kept_for(path).map_or_else(String::new, |stored| format!(", and its queue keeps {stored}"));
+            let finding = match is_attended {
                 true => Finding::warning(
                     "consumer_lags",
-                    format!("`{path}` has {waiting} to go, and its queue holds messages of {since} ago"),
+                    format!("`{path}` is {since} behind: {waiting} to go{kept}"),
                     "add workers, up to one a slot, or see what its commands wait for; meanwhile the queue grows",
                 ),
                 false => Finding::warning(
                     "nobody_works",
-                    format!("nobody works for `{path}`: {waiting} wait, and its queue holds messages of {since} ago"),
+                    format!("nobody works for `{path}`, which is {since} behind: {waiting} to go{kept}"),
                     format!(
                         "start its workers, or drop it: `fencepost consumer drop {words}`; meanwhile the queue grows"
                     ),
                 ),
-            });
+            };
+            let (queue, consumer) = (path.queue.as_str(), path.consumer.as_str());
+            let finding = finding.with("queue", queue).with("consumer", consumer).with("messages", status.lag);
+            findings.push(finding.with("since", text::rfc3339(first_at)));
         }
         if status.parked > 0 {
             findings.push(Finding::warning(
@@ -105,7 +110,9 @@ impl Sight {
     }
 
     fn slots_of<'a>(&'a self, path: &'a ConsumerPath) -> impl Iterator<Item = &'a SlotStatus> {
-        self.slots.iter().filter(move |slot| slot.path == *path)
+        // All are in the order of their names.
+        let from = self.slots.partition_point(|slot| slot.path < *path);
+        self.slots[from..].iter().take_while(move |slot| slot.path == *path)
     }
 
     fn is_live(&self, slot: &SlotStatus) -> bool {
@@ -116,10 +123,13 @@ impl Sight {
         matches!(slot.state.phase(self.now), Phase::OpenExpired | Phase::Orphan)
     }
 
-    /// The queue of a consumer, and how old its oldest stored message is.
-    fn age_of(&self, path: &ConsumerPath) -> Option<(&QueueStatus, Duration)> {
-        let queue = self.queues.iter().find(|queue| queue.queue == path.queue)?;
-        Some((queue, self.now.since(queue.oldest_at?)))
+    /// What a queue stores because of a consumer: nothing, where another one is further behind.
+    fn kept_for(&self, path: &ConsumerPath) -> Option<String> {
+        let queue = &self.queues[self.queues.binary_search_by(|queue| queue.queue.cmp(&path.queue)).ok()?];
+        let from = self.consumers.partition_point(|consumer| consumer.path.queue < path.queue);
+        let own = self.consumers[from..].iter().take_while(|consumer| consumer.path.queue == path.queue);
+        let furthest = own.filter(|consumer| consumer.first_at.is_some()).min_by_key(|consumer| consumer.first_at)?;
+        (furthest.path == *path).then(|| text::counted(queue.stored, "message"))
     }
 }
 

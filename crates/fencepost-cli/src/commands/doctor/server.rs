@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fencepost::postgres::{OpenTransaction, ServerCheck};
+use fencepost::postgres::{OpenTransaction, PreparedTransaction, ServerCheck};
 use fencepost::{Result, Store};
 
 use super::Finding;
@@ -14,11 +14,20 @@ const BRIEF: Duration = Duration::from_secs(5);
 /// How long any transaction may be open.
 const LONG: Duration = Duration::from_secs(10 * 60);
 
-/// How many transactions a replication slot may be behind.
+/// How many transactions may have begun since something that keeps dead rows did.
 const BEHIND: u32 = 1_000_000;
 
 /// What the clocks may differ by.
 const APART: Duration = Duration::from_secs(1);
+
+/// Epochs run ahead of the clock by a minute and three seconds at most.
+const STEPPED: Duration = Duration::from_secs(70);
+
+/// As much of a statement as fits a line.
+const STATEMENT: usize = 60;
+
+/// Beyond this many transactions the server is close to refusing writes, which it does at two thousand million.
+const WRAPAROUND: u64 = 1_500_000_000;
 
 /// Examines the server, if the store is on one.
 pub async fn examine(store: &Store) -> Result<Vec<Finding>> {
@@ -32,23 +41,30 @@ fn judge(check: &ServerCheck) -> Vec<Finding> {
     let mut findings = of_settings(check);
     for blocked in check.blocked.iter().filter(|blocked| blocked.by.age > BRIEF) {
         let pid = blocked.by.pid;
-        findings.push(Finding::warning(
+        let finding = Finding::warning(
             "slot_blocked",
             format!("slot {} of `{}` is locked by {}", blocked.slot, blocked.path, described(&blocked.by)),
             format!(
                 "the server ends it at the end of the slot's lease; `SELECT pg_terminate_backend({pid})` does at once"
             ),
-        ));
+        );
+        let (queue, consumer) = (blocked.path.queue.as_str(), blocked.path.consumer.as_str());
+        let finding = finding.with("queue", queue).with("consumer", consumer).with("slot", blocked.slot);
+        findings.push(about(finding, &blocked.by));
     }
-    if let Some(oldest) = check.oldest.as_ref().filter(|oldest| oldest.age > LONG) {
+    if let Some(oldest) = check.oldest.as_ref().filter(|oldest| oldest.age > LONG || oldest.behind > BEHIND) {
         let pid = oldest.pid;
-        findings.push(Finding::warning(
+        let finding = Finding::warning(
             "transaction_old",
             format!("nothing that was deleted meanwhile can be removed because of {}", described(oldest)),
             format!("commit or roll it back, or end it by `SELECT pg_terminate_backend({pid})`; meanwhile tables grow"),
-        ));
+        );
+        findings.push(about(finding, oldest));
     }
-    for (name, age) in check.prepared.iter().filter(|(_, age)| *age > LONG) {
+    for PreparedTransaction { name, age, behind } in &check.prepared {
+        if *age <= LONG && *behind <= BEHIND {
+            continue;
+        }
         let since = text::duration(*age);
         findings.push(Finding::warning(
             "transaction_prepared",
@@ -112,6 +128,45 @@ fn of_settings(check: &ServerCheck) -> Vec<Finding> {
             ),
         ));
     }
+    if let [first, ..] = &*check.dead_rows {
+        let rows = text::count(first.rows);
+        let vacuumed = first.vacuumed.map_or_else(
+            || "was never vacuumed since statistics are kept".to_owned(),
+            |age| format!("was vacuumed {} ago", text::duration(age)),
+        );
+        let table = &first.table;
+        let finding = Finding::warning(
+            "dead_rows",
+            format!("`{table}` has about {rows} dead rows, more than live ones, and {vacuumed}"),
+            format!(
+                "see that nothing old is open, then `VACUUM {table}`; if it comes again, autovacuum is off or cannot keep up"
+            ),
+        );
+        findings.push(finding.with("table", &**table).with("rows", first.rows));
+    }
+    findings.extend(check.risky_settings.iter().filter_map(|setting| of_setting(setting)));
+    if check.unfrozen > WRAPAROUND || check.unfrozen > check.freezes_at + check.freezes_at / 2 {
+        let (unfrozen, freezes_at) = (text::count(check.unfrozen), text::count(check.freezes_at));
+        let what = format!(
+            "the oldest rows of the database are {unfrozen} transactions old; autovacuum was to freeze them at {freezes_at}"
+        );
+        let mend = "find what is old (transactions, prepared ones, replication slots), then `VACUUM (FREEZE)` the database; at \
+            two thousand million it takes no more writes";
+        let finding = match check.unfrozen > WRAPAROUND {
+            true => Finding::error("wraparound_near", what, mend),
+            false => Finding::warning("wraparound_near", what, mend),
+        };
+        findings.push(finding.with("transactions", check.unfrozen));
+    }
+    if check.connections * 10 >= check.max_connections * 9 {
+        let (used, most) = (text::count(check.connections), text::count(check.max_connections));
+        let finding = Finding::warning(
+            "connections_few",
+            format!("{used} of {most} connections are in use: soon nobody else gets one"),
+            "smaller pools, a pooler in transaction mode, or a larger `max_connections`",
+        );
+        findings.push(finding.with("connections", check.connections).with("max_connections", check.max_connections));
+    }
     if !check.notifies {
         findings.push(Finding::note(
             "no_notifications",
@@ -128,20 +183,65 @@ fn of_settings(check: &ServerCheck) -> Vec<Finding> {
             ));
         }
     }
+    if check.behind_epochs > STEPPED {
+        let behind = text::duration(check.behind_epochs);
+        findings.push(Finding::warning(
+            "clock_behind",
+            format!("the clock of the server is {behind} behind what the store has recorded: it was set back"),
+            "nothing repeats, and epochs go on from the recorded one; what was granted before may take longer to expire: set the clock right",
+        ));
+    }
     findings
 }
 
+/// A setting that is off and puts what was answered in danger.
+fn of_setting(setting: &str) -> Option<Finding> {
+    let (what, mend) = match setting {
+        "fsync" => (
+            "`fsync` is off: a power cut loses what was answered, and may leave the database damaged",
+            "set `fsync = on` in the server's configuration",
+        ),
+        "full_page_writes" => (
+            "`full_page_writes` is off: a power cut may leave pages half written, and the database damaged",
+            "set `full_page_writes = on`, unless the file system writes pages whole",
+        ),
+        "synchronous_commit" => {
+            return Some(
+                Finding::warning(
+                    "commits_late",
+                    "`synchronous_commit` is off: sends and acks of the last moment before a crash are lost although answered",
+                    "set it to `on` or `local` for the server, the database and the role; grants are durable anyhow",
+                )
+                .with("setting", setting),
+            );
+        }
+        _ => return None,
+    };
+    Some(Finding::error("not_durable", what, mend).with("setting", setting))
+}
+
+/// The finding with what programs need of the transaction that it is about.
+fn about(finding: Finding, transaction: &OpenTransaction) -> Finding {
+    let OpenTransaction { pid, application, state, age, query, behind } = transaction;
+    let finding = finding.with("pid", *pid).with("application", &**application).with("state", &**state);
+    finding.with("seconds", age.as_secs()).with("transactions", *behind).with("query", &**query)
+}
+
 /// `the transaction of process 42 (`psql`), open for 3 min, idle in transaction`.
-fn described(OpenTransaction { pid, application, state, age }: &OpenTransaction) -> String {
+fn described(OpenTransaction { pid, application, state, age, query, .. }: &OpenTransaction) -> String {
     let application = if application.is_empty() { String::new() } else { format!(" (`{application}`)") };
     let state = if state.is_empty() { String::new() } else { format!(", {state}") };
-    format!("the transaction of process {pid}{application}, open for {}{state}", text::duration(*age))
+    let query = match text::excerpt(&query.split_whitespace().collect::<Vec<_>>().join(" "), STATEMENT) {
+        none if none.is_empty() => none,
+        query => format!(", last statement `{query}`"),
+    };
+    format!("the transaction of process {pid}{application}, open for {}{state}{query}", text::duration(*age))
 }
 
 #[cfg(test)]
 mod tests {
     use fencepost::ConsumerPath;
-    use fencepost::postgres::BlockedSlot;
+    use fencepost::postgres::{BlockedSlot, DeadRows};
 
     use super::*;
     use crate::commands::doctor::Severity;
@@ -155,6 +255,13 @@ mod tests {
             not_vacuumed: vec![],
             is_public: false,
             missing_roles: vec![],
+            dead_rows: vec![],
+            risky_settings: vec![],
+            behind_epochs: Duration::ZERO,
+            unfrozen: 1_000,
+            freezes_at: 200_000_000,
+            connections: 10,
+            max_connections: 97,
             notifies: true,
             blocked: vec![],
             oldest: None,
@@ -164,7 +271,14 @@ mod tests {
     }
 
     fn open_for(age: Duration) -> OpenTransaction {
-        OpenTransaction { pid: 42, application: "psql".into(), state: "idle in transaction".into(), age }
+        OpenTransaction {
+            pid: 42,
+            application: "psql".into(),
+            state: "idle in transaction".into(),
+            age,
+            query: "select 1\n  from x".into(),
+            behind: 1,
+        }
     }
 
     #[test]
@@ -179,10 +293,17 @@ mod tests {
             not_vacuumed: vec!["fencepost.queue".into()],
             is_public: true,
             missing_roles: vec!["fencepost_admin".into(), "fencepost_producer".into()],
+            dead_rows: vec![DeadRows { table: "fencepost.aside".into(), rows: 60_000, vacuumed: None }],
+            risky_settings: ["fsync", "full_page_writes", "synchronous_commit"].map(String::from).into(),
+            behind_epochs: STEPPED * 2,
+            unfrozen: WRAPAROUND + 1,
+            freezes_at: 200_000_000,
+            connections: 90,
+            max_connections: 97,
             notifies: false,
             blocked: vec![BlockedSlot { path, slot: 3, by: open_for(BRIEF * 2) }],
             oldest: Some(open_for(LONG * 2)),
-            prepared: vec![("it's".into(), LONG * 2)],
+            prepared: vec![PreparedTransaction { name: "it's".into(), age: LONG * 2, behind: 1 }],
             replication: vec![("standby".into(), BEHIND + 1)],
         };
         let found = judge(&bad);
@@ -195,8 +316,15 @@ mod tests {
                 "autovacuum_off",
                 "schema_public",
                 "roles_missing",
+                "dead_rows",
+                "not_durable",
+                "not_durable",
+                "commits_late",
+                "wraparound_near",
+                "connections_few",
                 "no_notifications",
                 "clock_apart",
+                "clock_behind",
                 "slot_blocked",
                 "transaction_old",
                 "transaction_prepared",
@@ -206,12 +334,14 @@ mod tests {
         // Exactly those that nothing has to be done about.
         let notes = found.iter().filter(|finding| finding.severity == Severity::Note);
         assert_eq!(notes.map(|finding| finding.code).collect::<Vec<_>>(), ["roles_missing", "no_notifications"]);
-        assert!(found[9].hint.contains("ROLLBACK PREPARED 'it''s'"), "{}", found[9].hint);
-        assert!(
-            found[4].hint.contains("CREATE ROLE fencepost_admin; CREATE ROLE fencepost_producer"),
-            "{}",
-            found[4].hint
-        );
+        let hint = |code| found.iter().find(|finding| finding.code == code).unwrap().hint.as_ref();
+        let roles: &str = hint("roles_missing");
+        assert!(roles.contains("CREATE ROLE fencepost_admin; CREATE ROLE fencepost_producer"), "{roles}");
+        let prepared: &str = hint("transaction_prepared");
+        assert!(prepared.contains("ROLLBACK PREPARED 'it''s'"), "{prepared}");
+        let blocked = found.iter().find(|finding| finding.code == "slot_blocked").unwrap();
+        assert!(blocked.what.ends_with("idle in transaction, last statement `select 1 from x`"), "{}", blocked.what);
+        assert_eq!(blocked.as_json()["facts"]["pid"], 42);
     }
 
     #[test]
@@ -221,8 +351,11 @@ mod tests {
             clock_behind: APART,
             blocked: vec![BlockedSlot { path, slot: 3, by: open_for(BRIEF) }],
             oldest: Some(open_for(LONG)),
-            prepared: vec![("g".into(), LONG)],
+            prepared: vec![PreparedTransaction { name: "g".into(), age: LONG, behind: BEHIND }],
             replication: vec![("standby".into(), BEHIND)],
+            behind_epochs: STEPPED,
+            unfrozen: 300_000_000,
+            connections: 87,
             ..fine()
         };
         assert!(judge(&busy).is_empty());

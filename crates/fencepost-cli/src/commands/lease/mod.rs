@@ -42,7 +42,8 @@ pub fn json(LeaseStatus { name, state }: &LeaseStatus, now: Timestamp) -> Value 
     })
 }
 
-const fn state_name(phase: Phase) -> &'static str {
+/// The name of a lease's state.
+pub const fn state_name(phase: Phase) -> &'static str {
     match phase {
         Phase::Free => "free",
         Phase::Live => "held",

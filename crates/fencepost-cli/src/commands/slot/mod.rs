@@ -30,7 +30,7 @@ pub fn table<'a>(slots: impl IntoIterator<Item = &'a SlotStatus>, now: Timestamp
         table.row([
             status.path.to_string().into(),
             status.slot.get().into(),
-            state_name(state.phase(now)).to_owned().into(),
+            state_in_words(status, now).into(),
             owner.map(|owner| owner.worker.to_string()).into(),
             owner.and(state.epoch).map(|epoch| epoch.to_string()).into(),
             owner.map(|owner| text::relative(owner.expires_at, now)).into(),
@@ -44,6 +44,14 @@ pub fn table<'a>(slots: impl IntoIterator<Item = &'a SlotStatus>, now: Timestamp
     table
 }
 
+/// How a slot stands; one that a transaction has locked is blocked, whoever owns it.
+pub fn state_in_words(status: &SlotStatus, now: Timestamp) -> String {
+    match status.blocked_by {
+        Some(pid) => format!("blocked by {pid}"),
+        None => state_name(status.state.phase(now)).to_owned(),
+    }
+}
+
 /// A slot for programs.
 pub fn json(status: &SlotStatus, now: Timestamp) -> Value {
     let (state, owner) = (&status.state, status.state.owner.as_ref());
@@ -51,7 +59,7 @@ pub fn json(status: &SlotStatus, now: Timestamp) -> Value {
         "queue": status.path.queue.as_str(),
         "consumer": status.path.consumer.as_str(),
         "slot": status.slot.get(),
-        "state": state_name(state.phase(now)),
+        "state": if status.blocked_by.is_some() { "blocked" } else { state_name(state.phase(now)) },
         "holder": owner.map(|owner| owner.worker.as_str()),
         "epoch": owner.and(state.epoch).map(|epoch| epoch.get()),
         "expires_at": owner.map(|owner| text::rfc3339(owner.expires_at)),
@@ -62,6 +70,8 @@ pub fn json(status: &SlotStatus, now: Timestamp) -> Value {
         "lag": status.lag,
         "retrying": status.retrying,
         "parked": status.parked,
+        "first_at": status.first_at.map(text::rfc3339),
+        "blocked_by": status.blocked_by,
     })
 }
 

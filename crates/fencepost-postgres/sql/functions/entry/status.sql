@@ -1,11 +1,11 @@
 -- How everything stands that the caller may consume or hold, for views and drivers.
 
-create or replace function fencepost._slot_status(
+create or replace function fencepost._slot_report(
     wanted text default null,
     out queue text, out consumer text, out slot integer, out state text, out holder text, out epoch bigint, out nonce text, out ttl interval,
     out expires_at timestamptz, out cursor_position bigint, out batch_id bigint, out through bigint, out size integer, out deliveries integer,
     out crashes integer, out plain boolean, out alone boolean, out last_acked bigint, out isolated bigint,
-    out lag bigint, out retrying bigint, out parked bigint, out blocked_by integer
+    out lag bigint, out retrying bigint, out parked bigint, out first_at timestamptz, out blocked_by integer
 )
 returns setof record
 language plpgsql
@@ -14,21 +14,38 @@ as $$
 declare
     number integer;
 begin
-    if has_function_privilege('fencepost._any_slot_status'::regproc, 'execute') then
-        return query select * from fencepost._any_slot_status(wanted);
+    if has_function_privilege('fencepost._any_slot_report'::regproc, 'execute') then
+        return query select * from fencepost._any_slot_report(wanted);
     elsif wanted is not null then
-        return query execute fencepost._by_queue(wanted, 'slot_status');
+        return query execute fencepost._by_queue(wanted, 'slot_report');
     else
         for number in select * from fencepost._consumable() loop
-            return query execute fencepost._by_number(number, 'slot_status');
+            return query execute fencepost._by_number(number, 'slot_report');
         end loop;
     end if;
 end
 $$;
 
-create or replace function fencepost._consumer_status(
-    wanted text default null, out queue text, out consumer text, out slots integer, out on_failure text, out max_attempts integer,
-    out max_crashes integer, out backoff interval, out lag bigint, out retrying bigint, out parked bigint, out dead bigint, out workers bigint
+-- The slots that an open transaction has locked or changed, with the process that runs it.
+create or replace function fencepost._blocked_slots(out queue text, out consumer text, out slot integer, out pid integer)
+returns setof record
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if has_function_privilege('fencepost._any_blocked_slots'::regproc, 'execute') then
+        return query select * from fencepost._any_blocked_slots();
+    else
+        return query select s.queue, s.consumer, s.slot, s.blocked_by from fencepost._slot_report() s where s.blocked_by is not null;
+    end if;
+end
+$$;
+
+-- Without `counting` what its slots tell is left out, for who has asked them.
+create or replace function fencepost._consumer_report(
+    wanted text default null, counting boolean default true,
+    out queue text, out consumer text, out slots integer, out on_failure text, out max_attempts integer, out max_crashes integer, out backoff interval, out lag bigint, out retrying bigint, out parked bigint, out dead bigint, out workers bigint,
+    out first_at timestamptz
 )
 returns setof record
 language plpgsql
@@ -37,13 +54,13 @@ as $$
 declare
     number integer;
 begin
-    if has_function_privilege('fencepost._any_consumer_status'::regproc, 'execute') then
-        return query select * from fencepost._any_consumer_status(wanted);
+    if has_function_privilege('fencepost._any_consumer_report'::regproc, 'execute') then
+        return query select * from fencepost._any_consumer_report(wanted, counting);
     elsif wanted is not null then
-        return query execute fencepost._by_queue(wanted, 'consumer_status');
+        return query execute fencepost._by_queue(wanted, 'consumer_report', 'slot => $1') using counting::integer;
     else
         for number in select * from fencepost._consumable() loop
-            return query execute fencepost._by_number(number, 'consumer_status');
+            return query execute fencepost._by_number(number, 'consumer_report', 'slot => $1') using counting::integer;
         end loop;
     end if;
 end

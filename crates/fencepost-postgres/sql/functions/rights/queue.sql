@@ -64,7 +64,7 @@ as $$
         '{send,send_batch,send_once,_send_many,_send_one_once,_send_granted,_check_columns,
         claim,claim_slot,receive,ack_receive,ack,ack_through,nack,snooze,dead_letter,slot_guard,renew_slots,renew_slot,release_slot,abandon_slot,
         maintain,_claim,_receive,_messages_of,_dispose,_heartbeat,_leave,_members,_next_due,_read,
-        _slot_status,_consumer_status,_queue_status,_dead_counts,_dead_letters,_slot_history,
+        _slot_report,_consumer_report,_blocked_slots,_queue_status,_dead_counts,_dead_letters,_slot_history,
         lease_acquire,lease_renew,lease_release,lease_guard,_lease_states,_lease_history,_prefixes,_listed,
         _sleep,_marks,_by_topic,_topic_hash,
         _may,_may_consume,_may_hold,_consumable,_by_number,_by_queue,_by_prefix,_prefix_function,_receiver,_consumer_calls,_lease_calls,
