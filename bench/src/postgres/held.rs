@@ -130,7 +130,7 @@ impl Work {
             }
             self.store.ack(&self.token, batch.id).await?;
         }
-        if self.rounds % MAINTAINED == 0 {
+        if self.rounds.is_multiple_of(MAINTAINED) {
             self.store.maintain(Some(&self.path.queue)).await?;
         }
         Ok(())

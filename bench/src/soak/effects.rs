@@ -30,14 +30,18 @@ pub async fn apply(transaction: &Transaction<'_>, messages: &[Message], but: &[M
         *wrong += i64::from(number != *first + *count);
         *count += 1;
     }
-    let column = |of: fn((&i64, &(i64, i64, i64))) -> i64| keys.iter().map(of).collect::<Vec<_>>();
-    let columns = [column(|(key, _)| *key), column(|(_, of)| of.0), column(|(_, of)| of.1), column(|(_, of)| of.2)];
-    let [key, first, count, wrong] = &columns;
+    let (mut key, mut first, mut count, mut wrong) = (vec![], vec![], vec![], vec![]);
+    for (one, (from, many, late)) in keys {
+        key.push(one);
+        first.push(from);
+        count.push(many);
+        wrong.push(late);
+    }
     let statement = "update public.effect e
             set next = e.next + n.count, wrong = e.wrong + n.wrong + (e.next <> n.first)::int
         from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) n (key, first, count, wrong)
         where e.key = n.key";
-    transaction.execute(statement, &[key, first, count, wrong]).await?;
+    transaction.execute(statement, &[&key, &first, &count, &wrong]).await?;
     Ok(())
 }
 

@@ -120,7 +120,7 @@ impl Series {
     fn grew(&self, measure: usize) -> bool {
         let (before, after) = self.quarters(measure);
         // Not a number is growth: nothing was measured then.
-        MEASURES[measure].allowed.is_some_and(|(times, more)| !(after <= before * times + more))
+        MEASURES[measure].allowed.is_some_and(|(times, more)| after.is_nan() || after > before * times + more)
     }
 
     /// A table in Markdown.

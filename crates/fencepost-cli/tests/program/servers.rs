@@ -142,4 +142,3 @@ fn the_demo_comes_out_right_through_a_pooler() {
         }
     });
 }
-

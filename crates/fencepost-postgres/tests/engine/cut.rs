@@ -168,7 +168,7 @@ async fn a_dropped_ack_that_waits_for_a_lock_is_gone_from_the_server() {
     call.abort();
     assert!(call.await.unwrap_err().is_cancelled());
     let asked = "select count(*) from pg_stat_activity where datname = current_database() and state = 'active' \
-        and query like 'select fencepost.ack(%'";
+        and query like 'select fencepost._any_ack(%'";
     until("it is gone", async || value::<i64>(&observer, asked).await == 0).await;
     open.rollback().await.unwrap();
     assert_eq!(stage.store.ack(&token, batch.id).await.unwrap(), 1, "the dropped one did not happen");

@@ -64,11 +64,11 @@ $$;
 
 -- The statement that makes messages of what a queue's function hands out. Told as one text, since rows that pass through one more function
 -- are written down once more.
-create or replace function fencepost._messages_of(number integer) returns text
+create or replace function fencepost._messages_of(queue_id integer) returns text
 language sql stable
 as $$
     select pg_catalog.format('select m.batch_id, m.id, ''p'' || m.position, m.key, m.kind, m.payload, coalesce(m.headers, ''{}''), m.attempt, m.deliveries, m.created_at
-        from %s($1, $2, $3, $4, $5, $6) m where m.id is not null order by m.position', fencepost._receiver(number))
+        from %s($1, $2, $3, $4, $5, $6) m where m.id is not null order by m.position', fencepost._receiver(queue_id))
 $$;
 
 -- The messages of the open batch again, or those of a new batch; no rows when nothing is there.
