@@ -18,7 +18,8 @@ const SERVER: &str = "select clock_timestamp(), pg_is_in_recovery(),
         order by 1),
     array(select s.name from pg_settings s where s.name in ('fsync', 'full_page_writes', 'synchronous_commit') and s.setting = 'off'
         order by s.name),
-    (select (extract(epoch from clock_timestamp()) * 1000000)::bigint - e.last_value from fencepost.epoch e),
+    case when has_sequence_privilege('fencepost.epoch', 'select')
+        then (extract(epoch from clock_timestamp()) * 1000000)::bigint - pg_sequence_last_value('fencepost.epoch') end,
     age(d.datfrozenxid), current_setting('autovacuum_freeze_max_age')::bigint,
     (select count(*) from pg_stat_activity a where a.backend_type = 'client backend'),
     current_setting('max_connections')::bigint - current_setting('superuser_reserved_connections')::bigint
@@ -77,7 +78,7 @@ pub struct ServerCheck {
     pub dead_rows: Vec<DeadRows>,
     /// Of `fsync`, `full_page_writes` and `synchronous_commit` those that are off for this role and database.
     pub risky_settings: Vec<String>,
-    /// By how much its clock is behind the store's last epoch. Epochs run a minute ahead at most, so beyond that it was set back.
+    /// By how much its clock is behind the store's last epoch; zero for who may not see that. Epochs run a minute ahead at most, so beyond that it was set back.
     pub behind_epochs: Duration,
     /// How many transactions ago the oldest rows of the database were written that were not frozen.
     pub unfrozen: u64,
@@ -180,7 +181,7 @@ impl PostgresStore {
             missing_roles: column(one(&rights)?, 1)?,
             dead_rows: dead_rows.iter().map(dead_rows_of).collect::<Result<_>>()?,
             risky_settings: column(server, 4)?,
-            behind_epochs: Duration::from_micros(column::<i64>(server, 5)?.min(0).unsigned_abs()),
+            behind_epochs: Duration::from_micros(column::<Option<i64>>(server, 5)?.unwrap_or(0).min(0).unsigned_abs()),
             unfrozen: column::<i32>(server, 6)?.unsigned_abs().into(),
             freezes_at: column::<i64>(server, 7)?.unsigned_abs(),
             connections: column::<i64>(server, 8)?.unsigned_abs(),

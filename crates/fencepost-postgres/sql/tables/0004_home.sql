@@ -10,6 +10,9 @@ create table fencepost.home (
 insert into fencepost.home (written) values ('0');
 update fencepost.home set written = xmin;
 
--- Generations too, so that one that came with a copy is none of this server's.
-alter table fencepost.generation add column written xid;
+-- Generations too, so that one that came with a copy is none of this server's; and the database by its number, which CREATE DATABASE with a
+-- template gives to a copy of the files.
+alter table fencepost.generation add column written xid, add column database text;
+update fencepost.generation set database = split_part(pg_relation_filepath('fencepost.generation'), '/', -2);
+-- ORDER: rows that this transaction has written stand there by now.
 update fencepost.generation set written = xmin;

@@ -306,7 +306,8 @@ async fn a_restored_store_gives_what_the_dumped_one_would_have_given() {
     let grantee = "create role app; grant usage on schema fencepost to app; grant execute on function fencepost.send(text, text, text, text, jsonb, interval, integer, interval), fencepost.q1_send to app";
     run(&source.script.admin, grantee).await;
     let dump = source.script.stage.database.dump().await.unwrap();
-    let roles = "create role app; create role fencepost_producer; create role fencepost_consumer; create role fencepost_admin";
+    let roles =
+        "create role app; create role fencepost_producer; create role fencepost_consumer; create role fencepost_admin";
     run(&below.connect("postgres").await.unwrap(), roles).await;
     source.settle().await;
     run(&source.script.admin, "rollback prepared 'unended'").await;

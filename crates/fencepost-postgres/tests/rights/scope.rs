@@ -11,6 +11,7 @@ const CALLS: &str = "
             when a.name = 'key' or a.name = 'nonce' then 'null'
             when a.name = 'operation' then '''nack'''
             when a.type = 'text' then '''c'''
+            when a.type = 'boolean' then 'true'
             when a.type = 'bytea' then '''x'''
             when a.type = 'jsonb' or p.proname = '_send_one_once' and a.name = 'headers' then '''{}'''
             when a.name in ('payloads', 'keys') then '''{x}'''

@@ -13,8 +13,8 @@ begin
         perform fencepost._refuse('read_only', 'cannot judge by a server in recovery: it follows another one',
             '{}', 'connect to the primary; with several hosts in the url the one that takes writes is found');
     end if;
-    current_name := (pg_control_system()).system_identifier::text || '/' || fencepost._place();
-    known := (select id from fencepost.generation where name = current_name and xmin = written);
+    current_name := (pg_control_system()).system_identifier::text || '/' || fencepost._timeline();
+    known := (select id from fencepost.generation where name = current_name and database = fencepost._database() and xmin = written);
     if known is not null then
         return known;
     end if;
@@ -22,10 +22,11 @@ begin
 end
 $$;
 
--- The timeline, and the database, whose number stands in the names of its files.
-create or replace function fencepost._place() returns text
+create or replace function fencepost._timeline() returns text
 language sql volatile
-as $$
-    select pg_catalog.substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8) || '/'
-        || pg_catalog.split_part(pg_catalog.pg_relation_filepath('fencepost.generation'), '/', -2)
-$$;
+as $$ select pg_catalog.substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8) $$;
+
+-- The number of the database, which stands in the names of its files.
+create or replace function fencepost._database() returns text
+language sql volatile
+as $$ select pg_catalog.split_part(pg_catalog.pg_relation_filepath('fencepost.generation'), '/', -2) $$;

@@ -35,8 +35,9 @@ declare
     copied boolean;
     q record;
 begin
-    update fencepost.generation g set name = g.name || ', copied as ' || g.id where g.name = current_name and g.xmin is distinct from g.written;
-    insert into fencepost.generation (name, seen_at) values (current_name, fencepost._clock())
+    update fencepost.generation g set name = g.name || ', copied as ' || g.id
+        where g.name = current_name and (g.xmin is distinct from g.written or g.database is distinct from fencepost._database());
+    insert into fencepost.generation (name, database, seen_at) values (current_name, fencepost._database(), fencepost._clock())
         on conflict (name) do nothing returning id into begun;
     -- By one of those who come first: who sets a counter later than the others would set it back under what they were given.
     if begun is not null then
@@ -146,9 +147,9 @@ begin
     if current_setting('transaction_read_only') = 'on' then
         return;
     end if;
-    select g.name, g.xmin = g.written as own into latest from fencepost.generation g order by g.id desc limit 1;
+    select g.name, g.xmin = g.written and g.database = fencepost._database() as own into latest from fencepost.generation g order by g.id desc limit 1;
     if latest.name is null and not exists (select from fencepost.home h where h.xmin <> h.written)
-        or latest.own and latest.name like '%/' || fencepost._place() then
+        or latest.own and latest.name like '%/' || fencepost._timeline() then
         return;
     end if;
     perform fencepost._generation();

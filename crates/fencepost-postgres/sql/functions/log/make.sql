@@ -7,6 +7,7 @@ language plpgsql
 as $$
 declare
     log text := 'fencepost.q' || queue_id;
+    xid text := case when fencepost._xid_shift() = 0 then 'pg_catalog.pg_current_xact_id()' else 'fencepost._xid()' end;
 begin
     execute replace(replace('
         create sequence {q}_position minvalue 0 start 0;
@@ -16,11 +17,11 @@ begin
     -- They start as used, so that last_value is the last one given.
     perform nextval(log || '_position'), nextval(log || '_turn'), nextval(log || '_removed');
     for segment in 0..2 loop
-        execute replace(replace(replace('
+        execute replace(replace(replace(replace('
             create table {q}_{n} (
                 position   bigint      not null,
                 id         bigint      not null,
-                xid        xid8        not null default fencepost._xid(),
+                xid        xid8        not null default {xid},
                 partition  smallint    not null,
                 key        text,
                 kind       text        not null,
@@ -31,7 +32,7 @@ begin
             );
             create unique index {i}_{n}_by_position on {q}_{n} (partition, position);
             create index {i}_{n}_by_xid on {q}_{n} (partition, xid);
-            revoke all on {q}_{n} from public', '{q}', log), '{n}', segment::text), '{i}', 'q' || queue_id::text);
+            revoke all on {q}_{n} from public', '{q}', log), '{n}', segment::text), '{i}', 'q' || queue_id::text), '{xid}', xid);
     end loop;
     perform fencepost._make_functions(queue_id, partitions, topic);
 end

@@ -35,15 +35,14 @@ begin
     perform pg_advisory_xact_lock(fencepost._topic_hash('rights'));
     foreach present_role in array present loop
         perform fencepost._admit(present_role);
-        if present_role = 'fencepost_admin' then
-            execute 'grant execute on all functions in schema fencepost to fencepost_admin';
-        else
-            execute format('grant execute on function %s to %I',
-                (select string_agg(p.oid::regprocedure::text, ', ') from pg_proc p
-                    where p.pronamespace = 'fencepost'::regnamespace
-                        and p.proname ~ case present_role when 'fencepost_producer' then '^_any_send' else '^_any_(?!send)' end),
-                present_role);
-        end if;
+        execute format('grant execute on function %s to %I',
+            (select string_agg(p.oid::regprocedure::text, ', ') from pg_proc p
+                where p.pronamespace = 'fencepost'::regnamespace and p.proname ~ case present_role
+                    -- Those of single queues and prefixes are given with them.
+                    when 'fencepost_admin' then '^(?!q[0-9]+_|prefix_[0-9a-f]+$)'
+                    when 'fencepost_producer' then '^_any_send'
+                    else '^_any_(?!send)' end),
+            present_role);
     end loop;
     perform fencepost._give(q.id, named, fencepost._holders(q.id, named)) from fencepost.queue q, unnest(array['producer', 'consumer']) named;
     return array(select r.name from fencepost._roles() r where r.name <> all(present) order by r.name);
