@@ -18,9 +18,9 @@ pub struct Place {
 }
 
 impl Place {
-    /// The place of the byte `at` of `text`.
+    /// The place of the byte `at` of `text`, at which a character begins.
     pub fn of(file: &str, text: &str, at: usize) -> Self {
-        let before = &text[..text.floor_char_boundary(at)];
+        let before = text.get(..at).unwrap_or(text);
         let line_begin = before.rfind('\n').map_or(0, |end| end + 1);
         Self {
             file: file.into(),

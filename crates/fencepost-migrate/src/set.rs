@@ -65,7 +65,7 @@ impl Migrations {
             let name = match FileName::read(&file, base) {
                 Ok(name) => name,
                 Err(problem) => {
-                    problems.push(problem);
+                    problems.push(*problem);
                     continue;
                 }
             };

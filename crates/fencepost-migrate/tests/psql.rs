@@ -49,7 +49,11 @@ fn random_text(random: &mut Random) -> String {
     let mut text = String::new();
     for _ in 0..=random.below(4) {
         text += BEGINNINGS[random.below(BEGINNINGS.len() as u64) as usize];
-        (0..random.below(12)).for_each(|_| text += PIECES[random.below(PIECES.len() as u64) as usize]);
+        for _ in 0..random.below(12) {
+            // Apart, so that no letter becomes the prefix of a string.
+            text += PIECES[random.below(PIECES.len() as u64) as usize];
+            text.push(' ');
+        }
         text += ";\n";
     }
     text

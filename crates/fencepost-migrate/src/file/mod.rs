@@ -61,7 +61,7 @@ impl Migration {
 
     /// Reads `bytes` of the file `file`, whose name was understood.
     pub(crate) fn read(name: FileName, file: &str, bytes: &[u8], dialect: Dialect) -> Result<Self, Vec<Diagnostic>> {
-        let text = refused::decoded(file, bytes).map_err(|problem| vec![problem])?;
+        let text = refused::decoded(file, bytes).map_err(|problem| vec![*problem])?;
         let unterminated = |open: Unterminated| vec![refused::unterminated(file, text, &open)];
         let tokens = tokens(text, dialect).map_err(unterminated)?;
         let statements = split(text, dialect).map_err(unterminated)?;

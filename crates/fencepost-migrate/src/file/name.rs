@@ -21,11 +21,11 @@ impl FileName {
     }
 
     /// Reads the last part of a path.
-    pub(crate) fn read(file: &str, base: &str) -> Result<Self, Diagnostic> {
+    pub(crate) fn read(file: &str, base: &str) -> Result<Self, Box<Diagnostic>> {
         let refused = |message: &str| {
             let hint = "a migration is named by a number, an underscore and a name: `0001_customer.sql`, its way back \
                 `0001_customer.down.sql`";
-            Diagnostic::of_file("file_name", format!("{message}: `{}`", base.escape_debug()), file, hint)
+            Box::new(Diagnostic::of_file("file_name", format!("{message}: `{}`", base.escape_debug()), file, hint))
         };
         let Some(stem) = base.strip_suffix(".sql") else { return Err(refused("the name does not end with `.sql`")) };
         let (stem, direction) = match stem.strip_suffix(".down") {

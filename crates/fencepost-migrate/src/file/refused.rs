@@ -5,20 +5,16 @@ use crate::diagnostic::Diagnostic;
 use crate::sql::{Dialect, Statement, Token, TokenKind, Unterminated};
 
 /// The text of a file.
-pub(super) fn decoded<'b>(file: &str, bytes: &'b [u8]) -> Result<&'b str, Diagnostic> {
+pub(super) fn decoded<'b>(file: &str, bytes: &'b [u8]) -> Result<&'b str, Box<Diagnostic>> {
     if bytes.starts_with(b"\xef\xbb\xbf") {
-        return Err(Diagnostic::of_file(
-            "byte_order_mark",
-            "the file begins with a byte order mark",
-            file,
-            "save it as UTF-8 without one",
-        ));
+        let message = "the file begins with a byte order mark";
+        return Err(Diagnostic::of_file("byte_order_mark", message, file, "save it as UTF-8 without one").into());
     }
     let text = std::str::from_utf8(bytes).map_err(|error| {
         // What is right before it is shown.
         let right = std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default();
         let message = format!("this is not UTF-8: byte 0x{:02x}", bytes[error.valid_up_to()]);
-        Diagnostic::at("not_utf8", message, (file, right, right.len()..right.len()), "save the file as UTF-8")
+        Box::new(Diagnostic::at("not_utf8", message, (file, right, right.len()..right.len()), "save the file as UTF-8"))
     })?;
     match text.find('\0') {
         Some(at) => Err(Diagnostic::at(
@@ -26,7 +22,8 @@ pub(super) fn decoded<'b>(file: &str, bytes: &'b [u8]) -> Result<&'b str, Diagno
             "the file holds a NUL, which no statement can",
             (file, text, at..at + 1),
             "remove it; text in UTF-16 has many",
-        )),
+        )
+        .into()),
         None => Ok(text),
     }
 }
@@ -122,11 +119,11 @@ fn refusal(
 }
 
 fn is_transaction_control(words: &[&str], dialect: Dialect) -> bool {
-    match (dialect, words) {
-        (_, ["BEGIN" | "COMMIT" | "ROLLBACK" | "SAVEPOINT" | "RELEASE" | "END", ..]) => true,
-        (Dialect::Postgres, ["ABORT", ..] | ["START" | "PREPARE", "TRANSACTION", ..]) => true,
-        _ => false,
-    }
+    matches!(
+        (dialect, words),
+        (_, ["BEGIN" | "COMMIT" | "ROLLBACK" | "SAVEPOINT" | "RELEASE" | "END", ..])
+            | (Dialect::Postgres, ["ABORT", ..] | ["START" | "PREPARE", "TRANSACTION", ..])
+    )
 }
 
 /// `COPY … FROM STDIN` and `COPY … TO STDOUT`, whatever the table is called and whatever options follow.
@@ -140,15 +137,16 @@ fn is_copy_from_client(text: &str, tokens: &[Token], statement: &Statement) -> b
 
 /// The common ones. The server refuses the others, and the runner says the same of them.
 fn cannot_be_in_transaction(words: &[&str], dialect: Dialect) -> bool {
-    match (dialect, words) {
-        (_, ["VACUUM", ..]) => true,
-        (Dialect::Sqlite, ["ATTACH" | "DETACH", ..]) => true,
-        (Dialect::Postgres, ["CREATE" | "DROP", "DATABASE" | "TABLESPACE", ..] | ["ALTER", "SYSTEM", ..]) => true,
-        (Dialect::Postgres, ["CREATE", "INDEX", "CONCURRENTLY", ..] | ["DROP", "INDEX", "CONCURRENTLY", ..]) => true,
-        (Dialect::Postgres, ["CREATE", "UNIQUE", "INDEX", "CONCURRENTLY", ..]) => true,
-        (Dialect::Postgres, ["REINDEX", _, "CONCURRENTLY", ..] | ["REINDEX", "DATABASE" | "SYSTEM" | "SCHEMA", ..]) => {
-            true
-        }
-        _ => false,
-    }
+    matches!(
+        (dialect, words),
+        (_, ["VACUUM", ..])
+            | (Dialect::Sqlite, ["ATTACH" | "DETACH", ..])
+            | (Dialect::Postgres, ["CREATE" | "DROP", "DATABASE" | "TABLESPACE", ..] | ["ALTER", "SYSTEM", ..])
+            | (Dialect::Postgres, ["CREATE" | "DROP", "INDEX", "CONCURRENTLY", ..])
+            | (Dialect::Postgres, ["CREATE", "UNIQUE", "INDEX", "CONCURRENTLY", ..])
+            | (
+                Dialect::Postgres,
+                ["REINDEX", _, "CONCURRENTLY", ..] | ["REINDEX", "DATABASE" | "SYSTEM" | "SCHEMA", ..]
+            )
+    )
 }

@@ -137,8 +137,7 @@ impl Lexer<'_> {
                 TokenKind::Word
             }
             (byte, next) if byte.is_ascii_digit() || (byte == b'.' && next.is_ascii_digit()) => {
-                // Whatever follows a digit without a blank belongs to no word: `1e5`, `0x1f`, `1_000`.
-                self.skip_while(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'.');
+                self.number();
                 TokenKind::Number
             }
             (byte, _) => {
@@ -152,6 +151,26 @@ impl Lexer<'_> {
                 }
             }
         })
+    }
+
+    /// Goes past a number. A letter right after it, as in `1a$b$c`, begins a name, which is of the same token here: no end of a
+    /// statement is in it either way.
+    fn number(&mut self) {
+        let is_prefixed = self.peek(0) == b'0' && matches!(self.peek(1), b'x' | b'X' | b'o' | b'O' | b'b' | b'B');
+        if is_prefixed {
+            self.at += 2;
+            self.skip_while(|byte| byte.is_ascii_hexdigit() || byte == b'_');
+        } else {
+            self.skip_while(|byte| byte.is_ascii_digit() || byte == b'_' || byte == b'.');
+            let sign = usize::from(matches!(self.peek(1), b'+' | b'-'));
+            if matches!(self.peek(0), b'e' | b'E') && self.peek(1 + sign).is_ascii_digit() {
+                self.at += 1 + sign;
+                self.skip_while(|byte| byte.is_ascii_digit() || byte == b'_');
+            }
+        }
+        if begins_word(self.peek(0)) {
+            self.skip_while(continues_word);
+        }
     }
 
     /// Comments nest in PostgreSQL. In SQLite they do not, and the end of the text ends one.
@@ -184,7 +203,7 @@ impl Lexer<'_> {
         self.at += prefix;
         loop {
             self.at += 1;
-            if !self.to_quote(b'\'', has_escapes) {
+            if !self.skip_to_quote(b'\'', has_escapes) {
                 return Err(Unterminated { what: "string", end: "'".into(), at: from });
             }
             match self.continuation() {
@@ -197,7 +216,7 @@ impl Lexer<'_> {
     fn quoted(&mut self, quote: u8) -> Result<TokenKind, Unterminated> {
         let from = self.at;
         self.at += 1;
-        if self.to_quote(quote, false) {
+        if self.skip_to_quote(quote, false) {
             Ok(TokenKind::Quoted)
         } else {
             Err(Unterminated { what: "quoted name", end: char::from(quote).to_string(), at: from })
@@ -215,7 +234,7 @@ impl Lexer<'_> {
     }
 
     /// Goes past the next quote that is not doubled and not escaped; false: there is none.
-    fn to_quote(&mut self, quote: u8, has_escapes: bool) -> bool {
+    fn skip_to_quote(&mut self, quote: u8, has_escapes: bool) -> bool {
         while self.at < self.bytes.len() {
             if has_escapes && self.peek(0) == b'\\' {
                 self.at += 2;
