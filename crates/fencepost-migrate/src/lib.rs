@@ -1,0 +1,25 @@
+//! Migrations: numbered SQL files, checked before anything is executed. Reads files and text; opens no database.
+//!
+//! A folder holds files named `NNNN_name.sql`, and `NNNN_name.down.sql` where a way back is wanted. [`Migrations::read`] reads all of
+//! them and refuses the whole folder when one of them cannot be right, with every problem and its place:
+//!
+//! ```
+//! use fencepost_migrate::{Migrations, sql::Dialect};
+//!
+//! let files = [("0001_customer.sql", "create table customer (id bigint);\ninsert into customer values ('1);\n")];
+//! let error = Migrations::of(files, Dialect::Postgres).unwrap_err();
+//! assert_eq!(error.code(), "migration_invalid");
+//! assert_eq!(error.to_string(), "cannot use the migrations: 0001_customer.sql:2:30: this string has no end");
+//! ```
+
+pub mod sql;
+
+mod diagnostic;
+mod file;
+mod hash;
+mod set;
+
+pub use diagnostic::{Diagnostic, Place, Problems};
+pub use file::{Direction, Migration, MigrationOptions};
+pub use hash::{Changed, Hashes};
+pub use set::Migrations;
