@@ -56,6 +56,9 @@ fn transcript_as(name: &str, filters: &[(&str, &str)], place: &Place, commands: 
         (r"(?m)^storage .*$", "storage [storage]"),
         (r#""storage":\{[^}]*\}"#, r#""storage":"[storage]""#),
         (r#""engine_version":"[^"]*""#, r#""engine_version":"[version]""#),
+        // Each engine counts its own changes.
+        (r"schema version \d+", "schema version [schema]"),
+        (r#""schema_version":\d+"#, r#""schema_version":[schema]"#),
         (r"in \d+\.\d\d s \([\d,]+/s\)", "in [seconds] s ([rate]/s)"),
         (r#""seconds":[\d.]+"#, r#""seconds":"[seconds]""#),
         (r#""messages_per_second":[\d.]+"#, r#""messages_per_second":"[rate]""#),
