@@ -10,8 +10,12 @@ use rusqlite::Connection;
 /// How often the file is looked at without hints: a wake-up across processes takes half of it on average.
 const UNHINTED: Duration = Duration::from_millis(5);
 
-/// How often while somebody writes. The hint comes before the commit is durable, and only then can it be seen.
+/// How often right after somebody wrote. The hint comes before the commit is durable, and only then can it be seen.
 const BUSY: Duration = Duration::from_millis(1);
+
+/// Later on, once in this part of the time that has passed since: who has waited so long for a commit waits a little longer, and a write
+/// that concerns nobody, such as a renewal of this process, costs few looks.
+const PART: u32 = 8;
 
 /// How long somebody counts as writing after a hint: longer than a commit takes to become durable.
 const WHILE: Duration = Duration::from_millis(250);
@@ -54,8 +58,9 @@ impl Pace {
     /// Waits until it is time to look.
     pub(crate) fn rest(&mut self) {
         let Some(notices) = &self.notices else { return thread::sleep(UNHINTED) };
-        let came = if self.hinted.elapsed() < WHILE {
-            thread::sleep(BUSY);
+        let passed = self.hinted.elapsed();
+        let came = if passed < WHILE {
+            thread::sleep(pause(passed));
             notices.come_within(Duration::ZERO)
         } else {
             notices.come_within(QUIET)
@@ -66,6 +71,11 @@ impl Pace {
             None => self.notices = None,
         }
     }
+}
+
+/// How long until the next look, so long after a hint.
+fn pause(passed: Duration) -> Duration {
+    BUSY.max(passed / PART)
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -149,6 +159,17 @@ mod tests {
         writing.execute("INSERT INTO t VALUES (1)", []).unwrap();
         assert_eq!(notices.come_within(Duration::from_secs(10)), Some(true));
         assert_eq!(notices.come_within(Duration::ZERO), Some(false));
+    }
+
+    #[test]
+    fn a_hint_makes_few_looks_that_lag_by_an_eighth() {
+        let (mut passed, mut looks) = (Duration::ZERO, 0);
+        while passed < WHILE {
+            assert!(pause(passed) <= BUSY.max(passed / 8), "{passed:?}");
+            passed += pause(passed);
+            looks += 1;
+        }
+        assert!(looks < 50, "{looks}");
     }
 
     #[test]

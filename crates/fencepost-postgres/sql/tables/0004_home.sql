@@ -8,7 +8,10 @@ create table fencepost.home (
     xid_shift bigint  not null default 0
 );
 insert into fencepost.home (written) values ('0');
-update fencepost.home set written = xmin;
+-- One that was restored in another cluster before it came to this version is such a copy, too.
+update fencepost.home set written = xmin
+where not exists (select from fencepost.generation g where g.id = (select max(id) from fencepost.generation)
+    and split_part(g.name, '/', 1) <> (pg_control_system()).system_identifier::text);
 
 -- Generations too, so that one that came with a copy is none of this server's; and the database by its number, which CREATE DATABASE with a
 -- template gives to a copy of the files.

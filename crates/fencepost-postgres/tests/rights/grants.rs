@@ -177,3 +177,17 @@ async fn rights_are_changed_by_many_at_once() {
     }
     ground.clear().await;
 }
+
+/// Who had a right on nothing but a queue that was dropped keeps nothing, so the role can be dropped too.
+#[tokio::test]
+async fn a_dropped_queue_leaves_nothing_with_who_was_granted_it() {
+    let Some(ground) = Ground::new().await else { return };
+    let guest = ground.role("guest");
+    ground.run(&format!("create role {guest}; select fencepost.create_queue('brief')")).await;
+    for right in ["consumer", "producer"] {
+        ground.run(&format!("select fencepost.grant_queue('brief', '{guest}', '{right}')")).await;
+    }
+    ground.run("select fencepost.drop_queue('brief', true)").await;
+    ground.run(&format!("drop role {guest}")).await;
+    ground.clear().await;
+}

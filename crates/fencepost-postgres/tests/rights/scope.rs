@@ -239,3 +239,25 @@ async fn sleepers_hear_of_their_own_topics() {
     assert_eq!(ground.stored("other").await, before);
     ground.clear().await;
 }
+
+/// A snapshot from before its queue was made shows a function no name of it, and no name is not every queue.
+#[tokio::test]
+async fn a_function_that_does_not_see_its_queue_tells_of_no_other() {
+    let Some(ground) = Ground::new().await else { return };
+    let client = ground.client("consumer").await;
+    run(&client, "begin isolation level repeatable read; select count(*) from fencepost.installed").await;
+    ground.run("select fencepost.create_queue('late')").await;
+    ground.run(&format!("select fencepost.grant_queue('late', '{}', 'consumer')", ground.role("consumer"))).await;
+    let number: i32 = ground.value("select id from fencepost.queue where name = 'late'").await.unwrap();
+    for call in ["slot_report", "consumer_report", "queue_status", "dead_counts", "maintain"] {
+        let columns = format!("select columns from fencepost._consumer_calls() where call = '{call}'");
+        let columns: String = ground.value(&columns).await.unwrap();
+        run(&client, "savepoint before").await;
+        let called =
+            outcome(&client, &format!("select * from fencepost.q{number}_consume('{call}') as x ({columns})")).await;
+        assert_eq!(called, "42704", "{call}");
+        run(&client, "rollback to before").await;
+    }
+    drop(client);
+    ground.clear().await;
+}

@@ -89,6 +89,7 @@ declare
     other text[];
 begin
     perform fencepost._read_committed('create_consumer');
+    perform fencepost._arrive();
     perform fencepost._name('a queue name', queue);
     perform fencepost._name('a consumer name', consumer);
     perform fencepost._within('slots', slots, 1, 256);

@@ -18,9 +18,14 @@ set max_parallel_workers_per_gather = 0
 set plan_cache_mode = force_generic_plan
 as $body$
 declare
+    own text := (select q.name from fencepost.queue q where q.id = {id});
     statement text := fencepost._statement_of((select c.statement from fencepost._consumer_calls() c where c.call = q{id}_consume.call), call);
 begin
-    return query execute statement using (select q.name from fencepost.queue q where q.id = {id}), consumer, slot, epoch, batch_id, message_id,
+    -- INVARIANT: to what is called no name means every queue. An old snapshot, or one from after a drop, does not show this one.
+    if own is null then
+        perform fencepost._refuse('not_found', 'cannot find the queue of this function', '{}', 'call it in a new transaction');
+    end if;
+    return query execute statement using own, consumer, slot, epoch, batch_id, message_id,
         span, word, nonce, slots, epochs;
 end
 $body$

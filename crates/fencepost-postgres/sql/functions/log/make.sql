@@ -92,8 +92,14 @@ $$;
 create or replace function fencepost._drop_log(queue_id integer) returns void
 language plpgsql
 as $$
+declare
+    granted text[] := array(
+        select distinct g.role from unnest(array['producer', 'consumer']) named
+        cross join lateral unnest(fencepost._grantees(to_regproc((fencepost._right(queue_id, named))[1]))) g (role)
+        where g.role not in (select r.name from fencepost._roles() r));
 begin
     perform fencepost._drop_functions(queue_id);
+    perform fencepost._dismiss(r) from unnest(granted) r;
     execute replace(replace('
         drop table {q}_0, {q}_1, {q}_2;
         drop sequence {q}_position, {q}_turn, {q}_removed, fencepost.asleep_q{id}', '{q}', 'fencepost.q' || queue_id), '{id}', queue_id::text);

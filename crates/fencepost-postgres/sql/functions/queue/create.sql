@@ -90,6 +90,8 @@ declare
     q fencepost.queue;
     consumers bigint;
 begin
+    -- ORDER: as who grants rights on a queue takes them.
+    perform pg_advisory_xact_lock(fencepost._topic_hash('rights'));
     select * into q from fencepost.queue x where x.name = queue for update;
     if q.id is null then
         return false;

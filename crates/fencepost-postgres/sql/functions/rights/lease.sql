@@ -67,11 +67,12 @@ declare
     named text := 'fencepost.' || fencepost._prefix_named(fencepost._name('a prefix', prefix));
 begin
     perform fencepost._grantee(role);
+    -- A copy may have come without comments, by which a function is found.
+    if obj_description(to_regproc(named), 'pg_proc') is null then
+        perform fencepost._make_prefix(prefix);
+    end if;
     if role = any(fencepost._grantees(to_regproc(named))) then
         return false;
-    end if;
-    if to_regproc(named) is null then
-        perform fencepost._make_prefix(prefix);
     end if;
     execute format('grant execute on function %s to %I', named, role);
     perform fencepost._admit(role);
