@@ -78,7 +78,8 @@ pub struct ServerCheck {
     pub dead_rows: Vec<DeadRows>,
     /// Of `fsync`, `full_page_writes` and `synchronous_commit` those that are off for this role and database.
     pub risky_settings: Vec<String>,
-    /// By how much its clock is behind the store's last epoch; zero for who may not see that. Epochs run a minute ahead at most, so beyond that it was set back.
+    /// By how much its clock is behind the store's last epoch; zero for who may not see that. Epochs run a minute ahead at most, so beyond
+    /// that it was set back.
     pub behind_epochs: Duration,
     /// How many transactions ago the oldest rows of the database were written that were not frozen.
     pub unfrozen: u64,

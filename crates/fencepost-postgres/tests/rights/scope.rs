@@ -28,8 +28,8 @@ const CALLS: &str = "
     group by p.oid, p.proname, p.proargnames order by 1";
 
 /// What tells no more than whether there is a queue, or checks and writes text.
-const HARMLESS: [&str; 6] =
-    ["_queue_number", "_found_number", "_received_from", "_by_queue", "_prefix_function", "_may_hold"];
+const HARMLESS: [&str; 7] =
+    ["_queue_number", "_found_number", "_received_from", "_by_queue", "_by_each", "_prefix_function", "_may_hold"];
 
 /// Every call that names another queue is refused to each right on one queue, and changes nothing.
 #[tokio::test]

@@ -12,15 +12,13 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    number integer;
+    granted text;
 begin
     if has_function_privilege('fencepost._any_slot_report'::regproc, 'execute') then
         return query select * from fencepost._any_slot_report(wanted);
-    elsif wanted is not null then
-        return query execute fencepost._by_queue(wanted, 'slot_report');
     else
-        for number in select * from fencepost._consumable() loop
-            return query execute fencepost._by_number(number, 'slot_report');
+        for granted in select * from fencepost._by_each(wanted, 'slot_report') loop
+            return query execute granted;
         end loop;
     end if;
 end
@@ -44,7 +42,8 @@ $$;
 -- Without `counting` what its slots tell is left out, for who has asked them.
 create or replace function fencepost._consumer_report(
     wanted text default null, counting boolean default true,
-    out queue text, out consumer text, out slots integer, out on_failure text, out max_attempts integer, out max_crashes integer, out backoff interval, out lag bigint, out retrying bigint, out parked bigint, out dead bigint, out workers bigint,
+    out queue text, out consumer text, out slots integer, out on_failure text, out max_attempts integer,
+    out max_crashes integer, out backoff interval, out lag bigint, out retrying bigint, out parked bigint, out dead bigint, out workers bigint,
     out first_at timestamptz
 )
 returns setof record
@@ -52,15 +51,13 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    number integer;
+    granted text;
 begin
     if has_function_privilege('fencepost._any_consumer_report'::regproc, 'execute') then
         return query select * from fencepost._any_consumer_report(wanted, counting);
-    elsif wanted is not null then
-        return query execute fencepost._by_queue(wanted, 'consumer_report', 'slot => $1') using counting::integer;
     else
-        for number in select * from fencepost._consumable() loop
-            return query execute fencepost._by_number(number, 'consumer_report', 'slot => $1') using counting::integer;
+        for granted in select * from fencepost._by_each(wanted, 'consumer_report', 'slot => $1') loop
+            return query execute granted using counting::integer;
         end loop;
     end if;
 end
@@ -75,13 +72,13 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    number integer;
+    granted text;
 begin
     if has_function_privilege('fencepost._any_queue_status'::regproc, 'execute') then
         return query select * from fencepost._any_queue_status();
     else
-        for number in select * from fencepost._consumable() loop
-            return query execute fencepost._by_number(number, 'queue_status');
+        for granted in select * from fencepost._by_each(null, 'queue_status') loop
+            return query execute granted;
         end loop;
     end if;
 end
@@ -93,15 +90,13 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    number integer;
+    granted text;
 begin
     if has_function_privilege('fencepost._any_dead_counts'::regproc, 'execute') then
         return query select * from fencepost._any_dead_counts(wanted);
-    elsif wanted is not null then
-        return query execute fencepost._by_queue(wanted, 'dead_counts');
     else
-        for number in select * from fencepost._consumable() loop
-            return query execute fencepost._by_number(number, 'dead_counts');
+        for granted in select * from fencepost._by_each(wanted, 'dead_counts') loop
+            return query execute granted;
         end loop;
     end if;
 end

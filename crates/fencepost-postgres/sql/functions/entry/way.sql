@@ -53,6 +53,20 @@ begin
 end
 $$;
 
+-- The calls that together tell of one queue, or without one of all that the caller may consume.
+create or replace function fencepost._by_each(queue text, call text, arguments text default null) returns setof text
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if queue is not null then
+        return next fencepost._by_queue(queue, call, arguments);
+    else
+        return query select fencepost._by_number(n, call, arguments) from fencepost._consumable() n;
+    end if;
+end
+$$;
+
 -- The function that receives: the queue's own, or that of any queue for who may call that and was not granted this one. Part of the
 -- statement that calls it, so it pins nothing: every name in it says where it is, and there is no operator.
 create or replace function fencepost._receiver(number integer) returns text

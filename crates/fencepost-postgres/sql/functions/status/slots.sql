@@ -130,7 +130,8 @@ $$;
 -- How every consumer stands, of one queue or of all. Without `counting` what its slots tell is left out, for who has asked them.
 create or replace function fencepost._any_consumer_report(
     wanted text default null, counting boolean default true,
-    out queue text, out consumer text, out slots integer, out on_failure text, out max_attempts integer, out max_crashes integer, out backoff interval, out lag bigint, out retrying bigint, out parked bigint, out dead bigint, out workers bigint,
+    out queue text, out consumer text, out slots integer, out on_failure text, out max_attempts integer,
+    out max_crashes integer, out backoff interval, out lag bigint, out retrying bigint, out parked bigint, out dead bigint, out workers bigint,
     out first_at timestamptz
 )
 returns setof record
