@@ -5,6 +5,7 @@ use std::fmt;
 use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use fencepost_core::{Error, Kind};
 
 /// Where something is in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,6 +124,20 @@ pub struct Problems(Vec<Diagnostic>);
 impl Problems {
     pub(crate) fn new(problems: Vec<Diagnostic>) -> Option<Self> {
         (!problems.is_empty()).then_some(Self(problems))
+    }
+
+    /// An error with all of them as its source, and the first in its message. Its code is the first one's.
+    pub(crate) fn refuse(self, kind: Kind, what: &str) -> Error {
+        let Some(first) = self.0.first() else { return Error::new(kind, what.to_owned()) };
+        let more = match self.count() {
+            1 => String::new(),
+            count => format!(", and {} more", count - 1),
+        };
+        Error::new(kind, format!("{what}: {first}{more}"))
+            .coded(first.code)
+            .with("problems", self.count())
+            .hinted(first.hint.clone())
+            .caused_by(self)
     }
 
     /// Every one, at least one.

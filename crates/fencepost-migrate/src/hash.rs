@@ -35,17 +35,22 @@ impl Hashes {
     pub(crate) fn of(text: &str, tokens: &[Token]) -> Self {
         let (mut layout, mut bare) = (Sha256::new(), Sha256::new());
         for token in tokens.iter().filter(|token| token.kind != TokenKind::Space) {
-            let piece = with_line_feeds(&text[token.span.clone()]);
+            let piece = &text[token.span.clone()];
             for hash in
                 [Some(&mut layout), (token.kind != TokenKind::Comment).then_some(&mut bare)].into_iter().flatten()
             {
-                // Its length first: `ab` is not `a b`.
-                hash.update((piece.len() as u64).to_be_bytes());
-                hash.update(piece.as_bytes());
+                add(hash, piece);
             }
         }
         let text = Sha256::digest(with_line_feeds(text).as_bytes());
         Self { text: hex(&text), layout: hex(&layout.finalize()), tokens: hex(&bare.finalize()) }
+    }
+
+    /// Of statements alone, whatever is between them.
+    pub(crate) fn of_pieces<'t>(pieces: impl Iterator<Item = &'t str>) -> String {
+        let mut hash = Sha256::new();
+        pieces.for_each(|piece| add(&mut hash, piece));
+        hex(&hash.finalize())
     }
 
     /// What has changed from `earlier` to this.
@@ -60,6 +65,13 @@ impl Hashes {
             Changed::Statements
         }
     }
+}
+
+fn add(hash: &mut Sha256, piece: &str) {
+    let piece = with_line_feeds(piece);
+    // Its length first: `ab` is not `a b`.
+    hash.update((piece.len() as u64).to_be_bytes());
+    hash.update(piece.as_bytes());
 }
 
 /// Line ends are line feeds, whatever system the file was checked out on.

@@ -15,11 +15,32 @@
 pub mod sql;
 
 mod diagnostic;
+mod failure;
 mod file;
+mod gate;
 mod hash;
+mod import;
+mod ledger;
+mod migrator;
+mod plan;
+mod progress;
+mod run;
 mod set;
+mod wait;
 
 pub use diagnostic::{Diagnostic, Place, Problems};
+pub use failure::MigrationFailure;
 pub use file::{Direction, Migration, MigrationOptions};
+pub use gate::{Readiness, Running};
 pub use hash::{Changed, Hashes};
+pub use import::{Imported, Source};
+pub use ledger::{Entry, FailedAt, LedgerName, State};
+#[cfg(feature = "postgres")]
+pub use migrator::OnPostgres;
+pub use migrator::{Done, Migrator, Repair, Status};
+pub use plan::{Because, Finding, Plan, Step};
+pub use progress::{Blocker, Event, Listener};
+pub use run::RunOptions;
+#[cfg(feature = "postgres")]
+pub use run::postgres::{Beside, Fence, Notice};
 pub use set::Migrations;

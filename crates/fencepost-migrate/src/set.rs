@@ -96,13 +96,20 @@ impl Migrations {
         let (up, down) = (right(up).into_values().collect(), right(down));
         match Problems::new(problems) {
             None => Ok(Self { up, down }),
-            Some(problems) => Err(refused(problems)),
+            Some(problems) => {
+                Err(problems.refuse(Kind::InvalidInput, "cannot use the migrations").coded("migration_invalid"))
+            }
         }
     }
 
     /// The files that lead up.
     pub fn up(&self) -> &[Migration] {
         &self.up
+    }
+
+    /// The file that leads up to a number.
+    pub fn up_of(&self, number: u64) -> Option<&Migration> {
+        self.up.binary_search_by_key(&number, |migration| migration.number).ok().map(|at| &self.up[at])
     }
 
     /// The file that leads back from a number.
@@ -113,20 +120,6 @@ impl Migrations {
 
 /// A file, and what came of it.
 type Read = (String, Result<Migration, Vec<Diagnostic>>);
-
-fn refused(problems: Problems) -> Error {
-    let first = problems.iter().next().map(ToString::to_string).unwrap_or_default();
-    let more = match problems.count() {
-        1 => String::new(),
-        count => format!(", and {} more", count - 1),
-    };
-    let hint = problems.iter().next().map(|problem| problem.hint.clone()).unwrap_or_default();
-    Error::new(Kind::InvalidInput, format!("cannot use the migrations: {first}{more}"))
-        .coded("migration_invalid")
-        .with("problems", problems.count())
-        .hinted(hint)
-        .caused_by(problems)
-}
 
 fn twice(file: &str, number: u64, other: &Read) -> Diagnostic {
     let message = format!("the number {number} is taken by `{}`", other.0);

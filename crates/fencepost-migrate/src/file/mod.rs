@@ -59,6 +59,11 @@ impl Migration {
         &self.text[statement.span.clone()]
     }
 
+    /// What its first `done` statements are known by, so that those after them may be edited until they succeed.
+    pub(crate) fn done_hash(&self, done: usize) -> String {
+        Hashes::of_pieces(self.statements.iter().take(done).map(|statement| self.text_of(statement)))
+    }
+
     /// Reads `bytes` of the file `file`, whose name was understood.
     pub(crate) fn read(name: FileName, file: &str, bytes: &[u8], dialect: Dialect) -> Result<Self, Vec<Diagnostic>> {
         let text = refused::decoded(file, bytes).map_err(|problem| vec![*problem])?;

@@ -1,0 +1,75 @@
+//! Why a statement failed, with its place in the file and all that the database said of it.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+use fencepost_core::{Error, Kind};
+
+use crate::diagnostic::Diagnostic;
+use crate::progress::Blocker;
+
+/// A statement that failed. The source of an error with code `migration_failed` or `lock_timeout`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MigrationFailure {
+    /// The migration's number.
+    pub number: u64,
+    /// Which statement, from 1. The last one when the commit failed.
+    pub statement: usize,
+    /// How many the file has.
+    pub statements: usize,
+    /// What went wrong, where, and what can be done.
+    pub diagnostic: Diagnostic,
+    /// The server's code of what went wrong; SQLite's extended code.
+    pub sqlstate: Option<String>,
+    /// What else the server said.
+    pub detail: Option<String>,
+    /// In which function, trigger or block it happened.
+    pub context: Option<String>,
+    /// Who was in the way, when it was a lock.
+    pub blocked_by: Vec<Blocker>,
+}
+
+impl MigrationFailure {
+    /// With the lines around it, as a compiler shows it. `colours`: with escape sequences of a terminal.
+    pub fn render(&self, colours: bool) -> String {
+        let mut text = self.diagnostic.render(colours);
+        let mut line = |name: &str, value: &str| text += &format!("\n  = {name}: {}", value.replace('\n', "\n    "));
+        line("statement", &format!("{} of {}", self.statement, self.statements));
+        for (name, value) in [("SQLSTATE", &self.sqlstate), ("detail", &self.detail), ("context", &self.context)] {
+            if let Some(value) = value {
+                line(name, value);
+            }
+        }
+        self.blocked_by.iter().for_each(|blocker| line("blocked by", &blocker.to_string()));
+        text
+    }
+
+    /// As an error of the contract.
+    pub(crate) fn into_error(self, kind: Kind, code: &'static str) -> Error {
+        let mut error = Error::new(kind, format!("cannot run migration {}: {}", self.number, self.diagnostic))
+            .coded(code)
+            .with("number", self.number)
+            .with("statement", self.statement)
+            .with("file", &self.diagnostic.place.file)
+            .with("line", self.diagnostic.place.line)
+            .with("column", self.diagnostic.place.column)
+            .hinted(self.diagnostic.hint.clone());
+        if let Some(sqlstate) = &self.sqlstate {
+            error = error.with("sqlstate", sqlstate);
+        }
+        if !self.blocked_by.is_empty() {
+            let pids: Vec<_> = self.blocked_by.iter().map(|blocker| blocker.pid.to_string()).collect();
+            error = error.with("pids", pids.join(","));
+        }
+        error.caused_by(self)
+    }
+}
+
+impl fmt::Display for MigrationFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "statement {} of {}: {}", self.statement, self.statements, self.diagnostic)?;
+        self.detail.iter().try_for_each(|detail| write!(f, " ({detail})"))
+    }
+}
+
+impl StdError for MigrationFailure {}

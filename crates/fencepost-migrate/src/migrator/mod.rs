@@ -1,0 +1,105 @@
+//! What is done with a set of migrations on a database, whatever database it is.
+
+mod change;
+#[cfg(feature = "postgres")]
+mod postgres;
+
+use fencepost_core::{Error, Kind, Result};
+
+use crate::ledger::{Entry, Found, LedgerName, this_process};
+use crate::plan::{Finding, Plan};
+use crate::run::RunOptions;
+use crate::set::Migrations;
+
+pub use change::Repair;
+pub(crate) use change::{Change, baseline, down, repaired};
+#[cfg(feature = "postgres")]
+pub use postgres::OnPostgres;
+
+/// A set of migrations, the ledger in which they are recorded, and how they are run.
+#[derive(Debug, Clone)]
+pub struct Migrator {
+    pub(crate) migrations: Migrations,
+    pub(crate) ledger: LedgerName,
+    pub(crate) options: RunOptions,
+    pub(crate) runner: String,
+}
+
+impl Migrator {
+    /// With the ledger `fencepost_migrations` and the default options.
+    pub fn new(migrations: Migrations) -> Self {
+        Self { migrations, ledger: LedgerName::default(), options: RunOptions::default(), runner: this_process() }
+    }
+
+    /// Records in another ledger.
+    #[must_use]
+    pub fn ledger(mut self, name: LedgerName) -> Self {
+        self.ledger = name;
+        self
+    }
+
+    /// Runs in another way.
+    #[must_use]
+    pub fn options(mut self, options: RunOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// The migrations.
+    pub fn migrations(&self) -> &Migrations {
+        &self.migrations
+    }
+
+    fn status(&self, found: Found) -> Status {
+        let plan = Plan::of(&self.migrations, found.entries());
+        let pending = plan.steps.iter().map(|step| step.migration.number).collect();
+        let findings = plan.findings;
+        match found {
+            Found::Never => Status { exists: false, entries: Vec::new(), pending, findings },
+            Found::There(entries) => Status { exists: true, entries, pending, findings },
+        }
+    }
+
+    fn verify(&self, found: &Found) -> Result<Vec<Finding>> {
+        if *found == Found::Never {
+            return Err(Error::new(Kind::NotFound, "cannot verify the migrations: none was ever applied")
+                .coded("never_applied")
+                .hinted("run them first"));
+        }
+        let plan = Plan::of(&self.migrations, found.entries());
+        plan.judge()?;
+        Ok(plan.findings)
+    }
+
+    /// What is to be run, when nothing forbids it.
+    fn steps(&self, found: &Found, to: Option<u64>) -> Result<Plan<'_>> {
+        let plan = Plan::of(&self.migrations, found.entries());
+        plan.judge()?;
+        match to {
+            Some(number) => plan.up_to(&self.migrations, number),
+            None => Ok(plan),
+        }
+    }
+}
+
+/// How a database stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// Whether there is a ledger: whether anything was ever applied.
+    pub exists: bool,
+    /// Its rows, by number.
+    pub entries: Vec<Entry>,
+    /// The numbers of the migrations that are to be run.
+    pub pending: Vec<u64>,
+    /// What files and ledger do not agree on.
+    pub findings: Vec<Finding>,
+}
+
+/// What a run has done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Done {
+    /// The numbers of the migrations that were run, in order.
+    pub numbers: Vec<u64>,
+    /// What is worth a look, and forbids nothing.
+    pub findings: Vec<Finding>,
+}
