@@ -17,8 +17,8 @@ async fn c20_a_table_that_is_locked_is_tried_again_as_a_whole_until_it_is_free()
     let Some(mut database) = Database::new().await else { return };
     database.run("create table a ()").await;
     let holder = database.database.connect().await.unwrap();
-    holder.batch_execute("begin; select from a").await.unwrap();
     let holder_pid = holder.query_one("select pg_backend_pid()", &[]).await.unwrap().get::<_, i32>(0);
+    holder.batch_execute("begin; select from a").await.unwrap();
     let files =
         migrator([("1_b.sql", "create table b (); alter table a add column x int; select 1;")]).options(impatient(20));
     let (heard, mut hears) = unbounded_channel();
@@ -42,8 +42,8 @@ async fn c20_a_table_that_is_locked_is_tried_again_as_a_whole_until_it_is_free()
         }
         (blocked, retried)
     };
-    let (done, (blocked, retried)) = tokio::join!(session.up(None), released);
-    assert_eq!(done.unwrap().numbers, [1]);
+    let (done, (blocked, retried)) = tokio::join!(async { session.up(None).await.unwrap() }, released);
+    assert_eq!(done.numbers, [1]);
     assert!(blocked && retried >= 2);
 }
 
@@ -92,7 +92,7 @@ async fn c20_a_concurrent_build_waits_for_as_long_as_it_takes() {
             }
         }
     };
-    let (done, ()) = tokio::join!(session.up(None), released);
-    assert_eq!(done.unwrap().numbers, [1]);
+    let (done, ()) = tokio::join!(async { session.up(None).await.unwrap() }, released);
+    assert_eq!(done.numbers, [1]);
     assert_eq!(database.value("select indisvalid from pg_index where indrelid = 'a'::regclass").await, "t");
 }

@@ -100,16 +100,16 @@ async fn c18_a_file_that_appears_late_is_refused_unless_it_opts_in() {
 #[tokio::test]
 async fn c21_an_error_has_its_place_and_what_the_server_says() {
     let Some(mut database) = Database::new().await else { return };
-    let text = "create table a (id int unique);\n\n/* über */ insert into a\n  values ('ä'), (missing);\n";
+    let text = "create table a (id int unique);\n\ninsert /* über */ into a\n  values (1), (missing);\n";
     let error = database.up(&migrator([("1_a.sql", text)])).await.unwrap_err();
     assert_eq!(
         (error.fact("file"), error.fact("line"), error.fact("column")),
-        (Some("1_a.sql"), Some("4"), Some("18"))
+        (Some("1_a.sql"), Some("4"), Some("16"))
     );
     assert_eq!(error.fact("sqlstate"), Some("42703"));
     let shown = failure(&error).render(false);
     for wanted in
-        ["1_a.sql:4:18", "values ('ä'), (missing);", "^^^^^^^", "SQLSTATE: 42703", "statement: 2 of 2", "help: "]
+        ["1_a.sql:4:16", "values (1), (missing);", "^^^^^^^", "SQLSTATE: 42703", "statement: 2 of 2", "help: "]
     {
         assert!(shown.contains(wanted), "{wanted} is not in\n{shown}");
     }

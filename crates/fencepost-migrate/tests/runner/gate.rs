@@ -38,7 +38,7 @@ async fn c19_the_answer_does_not_wait_for_a_migration_that_holds_locks() {
     let three =
         migrator([files[0], files[1], ("3_c.sql", &format!("{NO}select 1;\nlock a; select pg_advisory_lock(7);"))]);
     database.up(&one).await.unwrap();
-    for (migrator, running) in [(&two, None), (&three, Some((3, 2)))] {
+    for (migrator, running) in [(&two, None), (&three, Some((3, 3)))] {
         database.run("select pg_advisory_lock(7)").await;
         let mut listener = |_| {};
         let mut session = migrator.on_postgres(&mut database.client, &mut listener);
@@ -53,8 +53,7 @@ async fn c19_the_answer_does_not_wait_for_a_migration_that_holds_locks() {
             assert_eq!(seen.map(|running| (running.number, running.statement)), running);
             database.other.batch_execute("select pg_advisory_unlock(7)").await.unwrap();
         };
-        let (done, ()) = tokio::join!(session.up(None), looked);
-        done.unwrap();
+        tokio::join!(async { session.up(None).await.unwrap() }, looked);
         database.client.batch_execute("select pg_advisory_unlock_all()").await.unwrap();
     }
 }
@@ -69,8 +68,7 @@ async fn c19_waiting_ends_when_it_is_ready_or_somebody_has_to_look_or_time_is_ov
     let waited = files.wait_of(&database.other, Duration::from_secs(60));
     let mut listener = |_| {};
     let mut session = files.on_postgres(&mut database.client, &mut listener);
-    let (ready, done) = tokio::join!(waited, session.up(None));
-    done.unwrap();
+    let (ready, _) = tokio::join!(waited, async { session.up(None).await.unwrap() });
     assert_eq!(ready.unwrap(), Readiness::Ready { latest: Some(1) });
 }
 

@@ -117,8 +117,8 @@ async fn what_another_runner_recorded_meanwhile_is_not_written_over() {
         database.other.batch_execute(row).await.unwrap();
         database.other.batch_execute("select pg_advisory_unlock(7)").await.unwrap();
     };
-    let (done, ()) = tokio::join!(session.up(None), overtaken);
-    assert_eq!(done.unwrap_err().code(), "ledger_changed");
+    let (error, ()) = tokio::join!(async { session.up(None).await.unwrap_err() }, overtaken);
+    assert_eq!(error.code(), "ledger_changed");
     assert_eq!(database.value("select runner from fencepost_migrations").await, "another");
     assert_eq!(database.value("select to_regclass('a')").await, "null");
 }
