@@ -110,6 +110,13 @@ impl fmt::Display for Diagnostic {
     }
 }
 
+/// The word of `text` that begins at `at`, or else the character there.
+pub(crate) fn word_at(text: &str, at: usize) -> Range<usize> {
+    let rest = &text[at..];
+    let word = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
+    at..at + word.max(rest.chars().next().map_or(0, char::len_utf8))
+}
+
 /// The lines around `span`: the number of the first, where it begins in the text, and what they are.
 fn window<'t>(text: &'t str, span: &Range<usize>) -> (usize, usize, &'t str) {
     let begin = text[..span.start].rmatch_indices('\n').nth(AROUND).map_or(0, |(at, _)| at + 1);

@@ -37,10 +37,16 @@ pub use import::{Imported, Source};
 pub use ledger::{Entry, FailedAt, LedgerName, State};
 #[cfg(feature = "postgres")]
 pub use migrator::OnPostgres;
+#[cfg(feature = "sqlite")]
+pub use migrator::OnSqlite;
 pub use migrator::{Done, Migrator, Repair, Status};
 pub use plan::{Because, Finding, Plan, Step};
 pub use progress::{Blocker, Event, Listener};
 pub use run::RunOptions;
 #[cfg(feature = "postgres")]
 pub use run::postgres::{Beside, Fence, Notice};
+#[cfg(feature = "sqlite")]
+pub use rusqlite;
 pub use set::Migrations;
+#[cfg(feature = "postgres")]
+pub use tokio_postgres;

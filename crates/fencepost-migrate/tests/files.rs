@@ -54,6 +54,8 @@ fn a_file_that_cannot_be_right_is_refused_at_its_place() {
         ("create unique index concurrently i on a (b)", Postgres, ("needs_no_transaction", 1, 1)),
         ("reindex index concurrently i", Postgres, ("needs_no_transaction", 1, 1)),
         ("vacuum full a", Postgres, ("needs_no_transaction", 1, 1)),
+        ("pragma foreign_keys = off", Sqlite, ("needs_no_transaction", 1, 1)),
+        (&format!("{no_transaction}create index concurrently on a (b)"), Postgres, ("index_without_name", 2, 1)),
         ("attach 'a.db' as a", Sqlite, ("needs_no_transaction", 1, 1)),
         ("-- fencepost: notransaction\nselect 1", Postgres, ("option_unknown", 1, 1)),
         ("-- fencepost: no-transaction yes\nselect 1", Postgres, ("option_unknown", 1, 1)),

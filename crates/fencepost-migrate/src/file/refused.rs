@@ -107,6 +107,10 @@ fn refusal(
         let hint = "write the rows as INSERT, or load them by a program of your own";
         return Some(("copy_from_stdin", "`COPY` with STDIN or STDOUT needs a client with data".into(), hint));
     }
+    if dialect == Dialect::Postgres && names_no_index(&words) {
+        let hint = "give the index a name, so that one that a failed build leaves behind INVALID can be found";
+        return Some(("index_without_name", "an index that is built concurrently has no name".into(), hint));
+    }
     if !options.no_transaction && cannot_be_in_transaction(&words, dialect) {
         let message = format!("`{}` cannot run in a transaction", words.join(" "));
         return Some((
@@ -135,12 +139,21 @@ fn is_copy_from_client(text: &str, tokens: &[Token], statement: &Statement) -> b
             .any(|token| matches!(text[token.span.clone()].to_ascii_uppercase().as_str(), "STDIN" | "STDOUT"))
 }
 
+fn names_no_index(words: &[&str]) -> bool {
+    matches!(
+        words,
+        ["CREATE", "INDEX", "CONCURRENTLY", "ON", ..] | ["CREATE", "UNIQUE", "INDEX", "CONCURRENTLY", "ON", ..]
+    )
+}
+
 /// The common ones. The server refuses the others, and the runner says the same of them.
 fn cannot_be_in_transaction(words: &[&str], dialect: Dialect) -> bool {
     matches!(
         (dialect, words),
         (_, ["VACUUM", ..])
             | (Dialect::Sqlite, ["ATTACH" | "DETACH", ..])
+            // SQLite does nothing of the kind in a transaction, and says nothing.
+            | (Dialect::Sqlite, ["PRAGMA", "FOREIGN_KEYS" | "JOURNAL_MODE" | "SYNCHRONOUS", ..])
             | (Dialect::Postgres, ["CREATE" | "DROP", "DATABASE" | "TABLESPACE", ..] | ["ALTER", "SYSTEM", ..])
             | (Dialect::Postgres, ["CREATE" | "DROP", "INDEX", "CONCURRENTLY", ..])
             | (Dialect::Postgres, ["CREATE", "UNIQUE", "INDEX", "CONCURRENTLY", ..])

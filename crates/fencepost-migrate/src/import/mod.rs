@@ -2,6 +2,8 @@
 
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;
+#[cfg(feature = "sqlite")]
+pub(crate) mod sqlite;
 
 use fencepost_core::{Error, Kind, Result};
 use sha2::{Digest, Sha384};

@@ -3,6 +3,8 @@
 mod change;
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 
 use fencepost_core::{Error, Kind, Result};
 
@@ -15,6 +17,8 @@ pub use change::Repair;
 pub(crate) use change::{Change, baseline, down, repaired};
 #[cfg(feature = "postgres")]
 pub use postgres::OnPostgres;
+#[cfg(feature = "sqlite")]
+pub use sqlite::OnSqlite;
 
 /// A set of migrations, the ledger in which they are recorded, and how they are run.
 #[derive(Debug, Clone)]

@@ -7,6 +7,8 @@ pub(crate) mod sqlite;
 
 use std::time::Duration;
 
+use fencepost_core::{Result, random_u64};
+
 use crate::file::Migration;
 
 /// How statements are run.
@@ -34,4 +36,11 @@ impl RunOptions {
     pub(crate) fn lock_timeout_of(&self, migration: &Migration) -> Duration {
         migration.options.lock_timeout.unwrap_or(self.lock_timeout)
     }
+}
+
+/// How long to wait before what met a lock is tried again: between a tenth of `most` and all of it.
+pub(crate) fn jittered(most: Duration) -> Result<Duration> {
+    let most = u64::try_from(most.as_micros()).unwrap_or(u64::MAX);
+    let least = most / 10;
+    Ok(Duration::from_micros(least + random_u64()? % (most - least).max(1)))
 }

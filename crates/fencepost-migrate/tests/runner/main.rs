@@ -11,3 +11,4 @@ mod index;
 mod killed;
 mod ledger;
 mod session;
+mod sqlite;

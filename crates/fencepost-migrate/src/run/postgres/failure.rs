@@ -4,7 +4,7 @@ use fencepost_core::{Error, Kind, Retry};
 use tokio_postgres::error::{DbError, ErrorPosition};
 
 use super::server::{failed, is_lost, unknown};
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, Place, word_at};
 use crate::failure::MigrationFailure;
 use crate::file::Migration;
 use crate::ledger::FailedAt;
@@ -86,9 +86,7 @@ impl Refused {
             None => {
                 let place = migration.statements.get(self.at).map_or_else(
                     || migration.file.clone(),
-                    |statement| {
-                        crate::diagnostic::Place::of(&migration.file, &migration.text, statement.span.start).to_string()
-                    },
+                    |statement| Place::of(&migration.file, &migration.text, statement.span.start).to_string(),
                 );
                 failed("the statement was not answered", self.error)
                     .attempting(format_args!("cannot run migration {}: {place}", migration.number))
@@ -159,9 +157,7 @@ fn span_of(text: &str, position: Option<&ErrorPosition>) -> std::ops::Range<usiz
         }
         _ => 0,
     };
-    let rest = &text[at..];
-    let word = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
-    at..at + word.max(rest.chars().next().map_or(0, char::len_utf8))
+    word_at(text, at)
 }
 
 #[cfg(test)]

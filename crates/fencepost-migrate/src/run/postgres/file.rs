@@ -1,8 +1,8 @@
 //! One file: as one transaction with its row of the ledger in it, or statement by statement.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use fencepost_core::{Result, random_u64};
+use fencepost_core::Result;
 use tokio_postgres::Client;
 
 use super::failure::{Refused, Stopped};
@@ -14,6 +14,7 @@ use crate::file::{Direction, Migration};
 use crate::ledger::{Record, State};
 use crate::plan::{Because, Step};
 use crate::progress::Event;
+use crate::run::jittered;
 
 impl Runner<'_> {
     /// Runs what is not done of a file.
@@ -124,11 +125,4 @@ async fn again(client: &Client, migration: &Migration, done: usize) -> Result<()
         }
     }
     Ok(())
-}
-
-/// Between a tenth of `most` and all of it.
-fn jittered(most: Duration) -> Result<Duration> {
-    let most = u64::try_from(most.as_micros()).unwrap_or(u64::MAX);
-    let least = most / 10;
-    Ok(Duration::from_micros(least + random_u64()? % (most - least).max(1)))
 }
