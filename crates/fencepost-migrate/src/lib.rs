@@ -17,9 +17,19 @@ pub mod sql;
 mod diagnostic;
 mod file;
 mod hash;
+mod lock;
 mod set;
 
 pub use diagnostic::{Diagnostic, Place, Problems};
 pub use file::{Direction, Migration, MigrationOptions};
+#[cfg(feature = "postgres")]
+pub use deadpool_postgres;
 pub use hash::{Changed, Hashes};
+pub use lock::LockKey;
+#[cfg(feature = "sqlite")]
+pub use lock::{FileLockHolder, SqliteMigrationLock};
+#[cfg(feature = "postgres")]
+pub use lock::{LeaseFence, LeaseHolder, LockHolder, LockedSession, MigrationLease, MigrationLock, Patience};
 pub use set::Migrations;
+#[cfg(feature = "postgres")]
+pub use tokio_postgres;
