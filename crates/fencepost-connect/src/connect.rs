@@ -64,7 +64,9 @@ impl Connector {
         let driver = Config::new();
         for host in &mut self.target.hosts {
             if host.get_keepalives_idle() == driver.get_keepalives_idle() && host.get_keepalives_interval().is_none() {
-                host.keepalives_idle(Duration::from_secs(15)).keepalives_interval(Duration::from_secs(5)).keepalives_retries(3);
+                host.keepalives_idle(Duration::from_secs(15))
+                    .keepalives_interval(Duration::from_secs(5))
+                    .keepalives_retries(3);
             }
         }
         self

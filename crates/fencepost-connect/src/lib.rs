@@ -10,5 +10,5 @@ mod url;
 
 pub use cancel::Cancel;
 pub use connect::{Connector, Open};
-pub use process::told_process;
 pub use error::{State, caused, connect_error, driver_error, is_lost, lost, misread, of_state};
+pub use process::told_process;

@@ -65,7 +65,9 @@ impl Target {
                     root = Some(decode(value).ok_or_else(|| refuse("`sslrootcert` cannot be read"))?)
                 }
                 Some(("pooler", "session")) => has_session_pooler = true,
-                Some(("pooler", _)) => return Err(refuse("its pooler is not `session`, which is all that can be said of one")),
+                Some(("pooler", _)) => {
+                    return Err(refuse("its pooler is not `session`, which is all that can be said of one"));
+                }
                 Some((name, _)) => {
                     names_session |= name == "target_session_attrs";
                     kept.push(parameter);
@@ -279,7 +281,8 @@ mod tests {
 
     #[test]
     fn a_pooler_in_session_mode_is_said_and_no_other() {
-        let has_pooler = |query: &str| parse(&format!("postgres://u@h/d{query}")).map(|target| target.has_session_pooler);
+        let has_pooler =
+            |query: &str| parse(&format!("postgres://u@h/d{query}")).map(|target| target.has_session_pooler);
         assert!(!has_pooler("").unwrap());
         assert!(has_pooler("?pooler=session&connect_timeout=3").unwrap());
         assert_eq!(has_pooler("?pooler=transaction").unwrap_err().kind(), Kind::InvalidInput);

@@ -20,10 +20,10 @@ mod hash;
 mod lock;
 mod set;
 
-pub use diagnostic::{Diagnostic, Place, Problems};
-pub use file::{Direction, Migration, MigrationOptions};
 #[cfg(feature = "postgres")]
 pub use deadpool_postgres;
+pub use diagnostic::{Diagnostic, Place, Problems};
+pub use file::{Direction, Migration, MigrationOptions};
 pub use hash::{Changed, Hashes};
 pub use lock::LockKey;
 #[cfg(feature = "sqlite")]

@@ -74,9 +74,7 @@ fn select(names: &[&str]) -> Result<Vec<&'static Guard>> {
     }
     let find = |name: &&str| {
         let known = || all().map(|guard| guard.name).collect::<Vec<_>>().join(", ");
-        all()
-            .find(|guard| guard.name == *name)
-            .ok_or_else(|| format!("no guard `{name}`; there are {}", known()))
+        all().find(|guard| guard.name == *name).ok_or_else(|| format!("no guard `{name}`; there are {}", known()))
     };
     names.iter().map(find).collect()
 }

@@ -32,7 +32,17 @@ impl Suite {
         let target = metadata["target_directory"].as_str().ok_or("the metadata names no build folder")?;
         let mut command = workspace::cargo();
         command.current_dir(&copy.folder).env("CARGO_TARGET_DIR", target);
-        command.args(["test", "--workspace", "--test", "conformance", "--test", "worker", "--test", "lock", "--no-run"]);
+        command.args([
+            "test",
+            "--workspace",
+            "--test",
+            "conformance",
+            "--test",
+            "worker",
+            "--test",
+            "lock",
+            "--no-run",
+        ]);
         command.arg("--message-format=json-render-diagnostics");
         // Cargo tells members of two workspaces apart by their path within the workspace, which is the same for the copy and the
         // original; without another setting it would take the artifacts of one for those of the other.
@@ -59,8 +69,8 @@ impl Suite {
         for program in programs {
             let output = workspace::output(Command::new(&program.path).current_dir(&program.folder))?;
             let output = String::from_utf8_lossy(&output.stdout);
-            let of_one =
-                results(&output).ok_or_else(|| format!("the tests of {package} did not run to their end:\n{output}"))?;
+            let of_one = results(&output)
+                .ok_or_else(|| format!("the tests of {package} did not run to their end:\n{output}"))?;
             all.green.extend(of_one.green);
             all.red.extend(of_one.red);
         }

@@ -106,8 +106,7 @@ async fn c08_calls_on_one_value_share_one_connection_and_one_grant() {
 async fn c10_two_values_in_one_process_exclude_each_other() {
     let Some(place) = place().await else { return };
     let pool = place.pool(8);
-    let locks: Vec<_> =
-        (0..4).map(|_| Arc::new(MigrationLock::new(pool.clone(), "shop").unwrap())).collect();
+    let locks: Vec<_> = (0..4).map(|_| Arc::new(MigrationLock::new(pool.clone(), "shop").unwrap())).collect();
     let inside = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let tasks: Vec<_> = locks
         .into_iter()

@@ -116,8 +116,11 @@ async fn a_takeover_waits_for_a_checked_transaction() {
     let mut client = place.database.connect().await.unwrap();
     let transaction = client.transaction().await.unwrap();
     fence.check(&transaction).await.unwrap();
-    let bound: String =
-        transaction.query_one("select current_setting('idle_in_transaction_session_timeout')", &[]).await.unwrap().get(0);
+    let bound: String = transaction
+        .query_one("select current_setting('idle_in_transaction_session_timeout')", &[])
+        .await
+        .unwrap()
+        .get(0);
     assert_ne!(bound, "0", "the server bounds it");
     let ends = "update fencepost_migration_lease set expires_at = clock_timestamp() - interval '1 s'";
     assert_eq!(place.looks.execute(ends, &[]).await.unwrap(), 1, "as a renewal, this does not wait");

@@ -19,7 +19,10 @@ async fn c14_a_pooler_in_transaction_mode_is_refused_before_anything_is_locked()
         MigrationLock::at(&bouncer.url(), "shop").unwrap(),
     ] {
         for error in [lock.acquire().await.unwrap_err(), lock.try_acquire().await.unwrap_err()] {
-            assert_eq!((error.kind(), error.code(), error.fact("evidence")), (Kind::Unsupported, "pooler", Some("process")));
+            assert_eq!(
+                (error.kind(), error.code(), error.fact("evidence")),
+                (Kind::Unsupported, "pooler", Some("process"))
+            );
             let hint = error.hint().unwrap();
             assert!(hint.contains("--lock lease") && hint.contains("pooler=session"), "{hint}");
         }

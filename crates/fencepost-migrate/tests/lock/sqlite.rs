@@ -91,7 +91,11 @@ async fn c22_the_lock_of_a_process_that_is_killed_goes_to_who_waits() {
             let lock = lock.clone();
             async move { lock.acquire().await }
         });
-        let early = timeout(Duration::from_millis(100), async { while !waiter.is_finished() { tokio::task::yield_now().await } });
+        let early = timeout(Duration::from_millis(100), async {
+            while !waiter.is_finished() {
+                tokio::task::yield_now().await
+            }
+        });
         assert!(early.await.is_err(), "it waits for as long as the other one lives"); // TIME: a wait that is too short shows in some runs
         drop(other);
         timeout(SOON, waiter).await.unwrap().unwrap().unwrap();

@@ -33,8 +33,11 @@ pub(super) async fn release(held: Arc<Held>, key: LockKey) -> Result<bool> {
     match done.await {
         Ok(Err(error)) => Err(error.attempting("cannot release the lock, and closed its session")),
         Ok(released) => released,
-        Err(_) => Err(Error::new(Kind::Unavailable, "cannot release the lock: its session is in use, and is closed after that")
-            .coded("timeout")),
+        Err(_) => Err(Error::new(
+            Kind::Unavailable,
+            "cannot release the lock: its session is in use, and is closed after that",
+        )
+        .coded("timeout")),
     }
 }
 

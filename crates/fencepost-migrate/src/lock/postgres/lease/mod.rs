@@ -10,14 +10,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use deadpool_postgres::Pool;
-use fencepost_core::{Clock, Deadline, Epoch, Error, HolderName, HostClock, Kind, LockName, Nonce, Result, Ttl, random_u64};
+use fencepost_core::{
+    Clock, Deadline, Epoch, Error, HolderName, HostClock, Kind, LockName, Nonce, Result, Ttl, random_u64,
+};
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, sleep, timeout_at};
 
 pub use self::fence::LeaseFence;
 use self::keeper::Held;
-use self::table::Table;
 pub use self::table::LeaseHolder;
+use self::table::Table;
 use super::source::Source;
 
 /// Between two looks of who waits: at least this, and at most twice as long.

@@ -60,13 +60,19 @@ impl Table {
 
     async fn look_for(client: &Client, schema: Option<&str>) -> Result<(Self, bool)> {
         if schema.is_some_and(|schema| schema.is_empty() || schema.len() > 63 || schema.contains('\0')) {
-            return Err(Error::invalid("cannot use the name of the lease's schema", "allowed are 1 to 63 bytes without NUL"));
+            return Err(Error::invalid(
+                "cannot use the name of the lease's schema",
+                "allowed are 1 to 63 bytes without NUL",
+            ));
         }
         let sql = include_str!("../../../../sql/lease/place.sql");
         let row = call::row(client, sql, &[(&schema, Type::TEXT)]).await?;
         let schema: Option<String> = column(&row, "schema_name")?;
         let schema = schema.ok_or_else(|| {
-            Error::invalid("cannot find a schema for the table of leases", "name one, or set search_path to one that is there")
+            Error::invalid(
+                "cannot find a schema for the table of leases",
+                "name one, or set search_path to one that is there",
+            )
         })?;
         let quoted = format!("\"{}\".fencepost_migration_lease", schema.replace('"', "\"\""));
         Ok((Self { quoted }, column(&row, "is_there")?))
@@ -204,7 +210,9 @@ async fn in_transaction<T>(
         Err(_) => Error::new(Kind::Unavailable, "the server did not answer in time").coded("timeout"),
     };
     if is_ending && error.kind() == Kind::Unavailable {
-        return Err(Error::new(Kind::UnknownOutcome, "the connection was lost before the server answered").caused_by(error));
+        return Err(
+            Error::new(Kind::UnknownOutcome, "the connection was lost before the server answered").caused_by(error)
+        );
     }
     Err(error)
 }
