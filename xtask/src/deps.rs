@@ -14,7 +14,7 @@ struct Rule {
     why: &'static str,
 }
 
-const RULES: [Rule; 13] = [
+const RULES: [Rule; 14] = [
     Rule {
         package: "fencepost-core",
         uses: &[],
@@ -34,8 +34,14 @@ const RULES: [Rule; 13] = [
         why: "what tests need from outside knows nothing of the project",
     },
     Rule {
-        package: "fencepost-migrate",
+        package: "fencepost-connect",
         uses: &["fencepost-core"],
+        tests_with: &[],
+        why: "how connections are made is the same for the engine and the migrations, and knows neither",
+    },
+    Rule {
+        package: "fencepost-migrate",
+        uses: &["fencepost-core", "fencepost-connect"],
         tests_with: &["fencepost-test-support"],
         why: "migrations are for databases with and without a store; only their tests know servers",
     },
@@ -53,7 +59,7 @@ const RULES: [Rule; 13] = [
     },
     Rule {
         package: "fencepost-postgres",
-        uses: &["fencepost-core"],
+        uses: &["fencepost-core", "fencepost-connect"],
         tests_with: &["fencepost-conformance", "fencepost-mem", "fencepost-test-support"],
         why: "an engine knows the contract and no other engine; only its tests know the suite, the model and servers",
     },

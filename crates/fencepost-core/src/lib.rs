@@ -39,8 +39,8 @@ pub use lease::{AcquireLease, Acquired, Forced, LeaseStatus, LeaseToken, Leases}
 pub use member::{Heartbeat, MemberStatus, Members, Pulse};
 pub use message::{BatchId, BatchSize, Headers, MAX_HEADERS, MAX_PAYLOAD, Message, MessageId, NewMessage, Window};
 pub use name::{
-    ConsumerName, HolderName, IdempotencyKey, Key, LeaseName, MessageKind, Nonce, QueueName, Reason, WorkerName,
-    random_u64,
+    ConsumerName, HolderName, IdempotencyKey, Key, LeaseName, LockName, MessageKind, Nonce, QueueName, Reason,
+    WorkerName, random_u64,
 };
 pub use partition::{Partition, Partitions, RoundRobin, SlotCount, SlotIndex};
 pub use queue::{Checkpoint, Created, Dropped, OnceTtl, Position, QueueStatus, Queues, Retention, SentOnce};

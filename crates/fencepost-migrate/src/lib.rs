@@ -21,6 +21,7 @@ mod gate;
 mod hash;
 mod import;
 mod ledger;
+mod lock;
 mod migrator;
 mod plan;
 mod progress;
@@ -28,6 +29,8 @@ mod run;
 mod set;
 mod wait;
 
+#[cfg(feature = "postgres")]
+pub use deadpool_postgres;
 pub use diagnostic::{Diagnostic, Place, Problems};
 pub use failure::MigrationFailure;
 pub use file::{Direction, Migration, MigrationOptions};
@@ -35,11 +38,16 @@ pub use gate::{Readiness, Running};
 pub use hash::{Changed, Hashes};
 pub use import::{Imported, Source};
 pub use ledger::{Entry, FailedAt, LedgerName, State};
+pub use lock::LockKey;
+#[cfg(feature = "sqlite")]
+pub use lock::{FileLockHolder, SqliteMigrationLock};
 #[cfg(feature = "postgres")]
-pub use migrator::OnPostgres;
+pub use lock::{LeaseFence, LeaseHolder, LockHolder, LockedSession, MigrationLease, MigrationLock, Patience};
 #[cfg(feature = "sqlite")]
 pub use migrator::OnSqlite;
 pub use migrator::{Done, Migrator, Repair, Status};
+#[cfg(feature = "postgres")]
+pub use migrator::{LockMode, OnPostgres, PostgresMigrator};
 pub use plan::{Because, Finding, Plan, Step};
 pub use progress::{Blocker, Event, Listener};
 pub use run::RunOptions;

@@ -228,3 +228,6 @@ fn done_edited(migration: &Migration, entry: &Entry) -> Option<Finding> {
     let (number, file, done) = (migration.number, migration.file.clone(), entry.done);
     (!is_same).then_some(Finding::DoneEdited { number, file, done })
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use deadpool::Runtime;
 use deadpool::managed::{Manager, Metrics, Object, Pool, PoolError, RecycleError, RecycleResult};
+use fencepost_connect::{Cancel, Connector, Open};
 use fencepost_core::refusal::store_closed;
 use fencepost_core::{Error, Kind, Result};
 use tokio::runtime::Handle;
@@ -14,8 +15,6 @@ use tokio::time::timeout;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, IsolationLevel, Row};
 
-use crate::cancel::Cancel;
-use crate::connect::{Connector, Open};
 use crate::error::{Effect, call_error, met_a_drop, unanswered};
 use crate::numbered::Numbers;
 use crate::options::PostgresOptions;
@@ -70,9 +69,9 @@ struct Heard<T> {
 
 impl Connections {
     pub(crate) fn new(url: &str, options: &PostgresOptions, runtime: Handle) -> Result<Self> {
-        let connector = Arc::new(Connector::new(url, options)?);
+        let connector = Arc::new(Connector::new(url, options.connect_timeout)?);
         let ears = match &options.listen_url {
-            Some(url) => Arc::new(Connector::new(url, options)?),
+            Some(url) => Arc::new(Connector::new(url, options.connect_timeout)?),
             None => connector.clone(),
         };
         // Making a connection is bounded by the connector, which knows how many addresses there are to try.

@@ -9,9 +9,7 @@
 //! while somebody sleeps; where none arrive, looking does.
 
 mod batch;
-mod cancel;
 mod check;
-mod connect;
 mod connection;
 mod consumer;
 mod dead;
@@ -29,9 +27,7 @@ mod slot;
 mod source;
 mod store;
 mod time;
-mod tls;
 mod transaction;
-mod url;
 mod vitals;
 mod wake;
 

@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use fencepost_connect::{Connector, Open};
 use fencepost_core::Result;
 use fencepost_core::refusal::store_closed;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -11,7 +12,6 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_postgres::types::Type;
 
-use crate::connect::{Connector, Open};
 use crate::error::{Effect, driver_error, unanswered};
 use crate::store::{PostgresStore, WeakStore, column, one};
 

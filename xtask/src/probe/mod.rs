@@ -3,6 +3,7 @@
 
 mod copy;
 mod guards;
+mod lock_guards;
 mod sql;
 mod sql_guards;
 mod suite;
@@ -14,7 +15,7 @@ use std::time::Instant;
 use serde_json::Value;
 
 use self::copy::Copy;
-use self::guards::{GUARDS, Guard};
+use self::guards::Guard;
 use self::sql_guards::SqlGuard;
 use self::suite::{Results, Suite};
 use crate::stage::seconds;
@@ -61,17 +62,19 @@ fn removed_in_rust(guards: &[&Guard], metadata: &Value, target: &Path) -> Result
     Ok(unproved)
 }
 
+/// All guards that are lines of Rust, or of what is embedded in it.
+fn all() -> impl Iterator<Item = &'static Guard> {
+    guards::GUARDS.iter().chain(lock_guards::GUARDS)
+}
+
 /// The guards of the given names, or all.
 fn select(names: &[&str]) -> Result<Vec<&'static Guard>> {
     if names.is_empty() {
-        return Ok(GUARDS.iter().collect());
+        return Ok(all().collect());
     }
     let find = |name: &&str| {
-        let known = || GUARDS.iter().map(|guard| guard.name).collect::<Vec<_>>().join(", ");
-        GUARDS
-            .iter()
-            .find(|guard| guard.name == *name)
-            .ok_or_else(|| format!("no guard `{name}`; there are {}", known()))
+        let known = || all().map(|guard| guard.name).collect::<Vec<_>>().join(", ");
+        all().find(|guard| guard.name == *name).ok_or_else(|| format!("no guard `{name}`; there are {}", known()))
     };
     names.iter().map(find).collect()
 }
@@ -120,23 +123,23 @@ mod tests {
 
     #[test]
     fn guards_are_selected_by_name() {
-        assert_eq!(select(&[]).unwrap().len(), GUARDS.len());
+        assert_eq!(select(&[]).unwrap().len(), all().count());
         assert_eq!(select(&["ack-epoch"]).unwrap()[0].name, "ack-epoch");
         assert!(select(&["ack"]).err().unwrap().contains("ack-epoch"));
     }
 
     #[test]
     fn every_guard_has_a_name_of_its_own_and_somebody_who_notices() {
-        let names: BTreeSet<_> = GUARDS.iter().map(|guard| guard.name).collect();
-        assert_eq!(names.len(), GUARDS.len());
-        for guard in GUARDS {
+        let names: BTreeSet<_> = all().map(|guard| guard.name).collect();
+        assert_eq!(names.len(), all().count());
+        for guard in all() {
             assert!(!guard.engines.is_empty() && !guard.red.is_empty(), "{}", guard.name);
         }
     }
 
     #[test]
     fn a_removal_that_one_named_test_does_not_notice_is_an_error() {
-        let guard = GUARDS.iter().find(|guard| guard.red.len() == 2).expect("a guard that two tests watch");
+        let guard = all().find(|guard| guard.red.len() == 2).expect("a guard that two tests watch");
         let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
         let half = Results { green: set(&guard.red[1..]), red: set(&guard.red[..1]) };
         assert!(noticed(guard, "fencepost-mem", &half).is_err());

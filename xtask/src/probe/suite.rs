@@ -1,4 +1,4 @@
-//! Builds the engines' conformance tests and the tests of the loops in the copy, runs them and reads which went red.
+//! Builds the engines' conformance tests, those of the loops and those of the migrations' lock in the copy, runs them and reads which went red.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::{Result, workspace};
 
 /// The test programs, by crate.
 pub struct Suite {
-    programs: BTreeMap<String, Program>,
+    programs: BTreeMap<String, Vec<Program>>,
 }
 
 struct Program {
@@ -32,7 +32,19 @@ impl Suite {
         let target = metadata["target_directory"].as_str().ok_or("the metadata names no build folder")?;
         let mut command = workspace::cargo();
         command.current_dir(&copy.folder).env("CARGO_TARGET_DIR", target);
-        command.args(["test", "--workspace", "--test", "conformance", "--test", "worker", "--no-run"]);
+        command.args([
+            "test",
+            "--workspace",
+            "--test",
+            "conformance",
+            "--test",
+            "worker",
+            "--test",
+            "lock",
+            "--test",
+            "runner",
+            "--no-run",
+        ]);
         command.arg("--message-format=json-render-diagnostics");
         // Cargo tells members of two workspaces apart by their path within the workspace, which is the same for the copy and the
         // original; without another setting it would take the artifacts of one for those of the other.
@@ -45,15 +57,26 @@ impl Suite {
             return Err(format!("the tests do not compile:\n{}", String::from_utf8_lossy(&output.stderr)));
         }
         let messages = String::from_utf8_lossy(&output.stdout);
-        Ok(Self { programs: messages.lines().filter_map(program).collect() })
+        let mut programs = BTreeMap::<String, Vec<Program>>::new();
+        for (package, program) in messages.lines().filter_map(program) {
+            programs.entry(package).or_default().push(program);
+        }
+        Ok(Self { programs })
     }
 
     /// Runs the tests of `package`.
     pub fn run(&self, package: &str) -> Result<Results> {
-        let program = self.programs.get(package).ok_or_else(|| format!("{package} has no tests that watch guards"))?;
-        let output = workspace::output(Command::new(&program.path).current_dir(&program.folder))?;
-        let output = String::from_utf8_lossy(&output.stdout);
-        results(&output).ok_or_else(|| format!("the tests of {package} did not run to their end:\n{output}"))
+        let programs = self.programs.get(package).ok_or_else(|| format!("{package} has no tests that watch guards"))?;
+        let mut all = Results::default();
+        for program in programs {
+            let output = workspace::output(Command::new(&program.path).current_dir(&program.folder))?;
+            let output = String::from_utf8_lossy(&output.stdout);
+            let of_one = results(&output)
+                .ok_or_else(|| format!("the tests of {package} did not run to their end:\n{output}"))?;
+            all.green.extend(of_one.green);
+            all.red.extend(of_one.red);
+        }
+        Ok(all)
     }
 }
 

@@ -2,6 +2,8 @@
 
 mod change;
 #[cfg(feature = "postgres")]
+mod locked;
+#[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "sqlite")]
 mod sqlite;
@@ -15,6 +17,8 @@ use crate::set::Migrations;
 
 pub use change::Repair;
 pub(crate) use change::{Change, baseline, down, repaired};
+#[cfg(feature = "postgres")]
+pub use locked::{LockMode, PostgresMigrator};
 #[cfg(feature = "postgres")]
 pub use postgres::OnPostgres;
 #[cfg(feature = "sqlite")]

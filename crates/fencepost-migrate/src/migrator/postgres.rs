@@ -24,13 +24,22 @@ pub struct OnPostgres<'a> {
     fence: &'a dyn Fence,
     beside: Option<&'a dyn Beside>,
     notices: Option<&'a mut Receiver<Notice>>,
+    is_pinned: bool,
     listener: Listener<'a>,
 }
 
 impl Migrator {
     /// Runs on this session. The caller sees to it that nobody else does meanwhile.
     pub fn on_postgres<'a>(&'a self, client: &'a mut Client, listener: Listener<'a>) -> OnPostgres<'a> {
-        OnPostgres { migrator: self, client, fence: &SessionIsTheLock, beside: None, notices: None, listener }
+        OnPostgres {
+            migrator: self,
+            client,
+            fence: &SessionIsTheLock,
+            beside: None,
+            notices: None,
+            is_pinned: true,
+            listener,
+        }
     }
 
     /// How the database stands. Takes no lock and changes nothing.
@@ -97,6 +106,13 @@ impl<'a> OnPostgres<'a> {
     #[must_use]
     pub fn fenced(mut self, fence: &'a dyn Fence) -> Self {
         self.fence = fence;
+        self
+    }
+
+    /// Behind a pooler that hands out a session a transaction: nothing is set for the session.
+    #[must_use]
+    pub fn unpinned(mut self) -> Self {
+        self.is_pinned = false;
         self
     }
 
@@ -207,7 +223,7 @@ impl<'a> OnPostgres<'a> {
             notices: self.notices.as_deref_mut(),
             options: &self.migrator.options,
             listener: self.listener,
-            is_pinned: true,
+            is_pinned: self.is_pinned,
         };
         runner.run(self.client, steps).await
     }

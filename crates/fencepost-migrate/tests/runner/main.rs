@@ -10,5 +10,7 @@ mod import;
 mod index;
 mod killed;
 mod ledger;
+mod locked;
 mod session;
+mod speed;
 mod sqlite;

@@ -8,8 +8,6 @@ use fencepost_core::{Error, Result};
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
-use crate::options::PostgresOptions;
-
 const FORM: &str = "the form is postgres://USER:PASSWORD@HOST:PORT/DATABASE, with percent signs for special characters in the \
     password; after a `?` may stand sslmode=disable, prefer or require, sslrootcert=FILE, and what the driver knows";
 
@@ -23,6 +21,8 @@ pub(crate) struct Target {
     pub(crate) has_password: bool,
     /// How the server's certificate is judged.
     pub(crate) trust: Trust,
+    /// Whether a pooler is known to stand there that gives each connection a session of its own.
+    pub(crate) has_session_pooler: bool,
     /// Where it is, without secrets.
     pub(crate) location: String,
 }
@@ -41,7 +41,7 @@ pub(crate) enum Trust {
 }
 
 impl Target {
-    pub(crate) fn parse(url: &str, options: &PostgresOptions) -> Result<Self> {
+    pub(crate) fn parse(url: &str, connect_timeout: Duration) -> Result<Self> {
         // SECURITY: neither the URL nor the driver's complaint is shown: both may hold parts of a password.
         let refuse = |why: &str| {
             Error::invalid(format!("cannot use the url of the store: {why}"), FORM).with("argument", "store")
@@ -56,12 +56,17 @@ impl Target {
             return Err(refuse("it has an `@` too many: in a password one is written `%40`, and a slash `%2F`"));
         }
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
-        let (mut kept, mut mode, mut root, mut names_session) = (Vec::new(), None, None, false);
+        let (mut kept, mut mode, mut root) = (Vec::new(), None, None);
+        let (mut names_session, mut has_session_pooler) = (false, false);
         for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
             match parameter.split_once('=') {
                 Some(("sslmode", value)) => mode = Some(value.to_owned()),
                 Some(("sslrootcert", value)) => {
                     root = Some(decode(value).ok_or_else(|| refuse("`sslrootcert` cannot be read"))?)
+                }
+                Some(("pooler", "session")) => has_session_pooler = true,
+                Some(("pooler", _)) => {
+                    return Err(refuse("its pooler is not `session`, which is all that can be said of one"));
                 }
                 Some((name, _)) => {
                     names_session |= name == "target_session_attrs";
@@ -82,7 +87,7 @@ impl Target {
             config.application_name("fencepost");
         }
         if config.get_connect_timeout().is_none() {
-            config.connect_timeout(options.connect_timeout);
+            config.connect_timeout(connect_timeout);
         }
         let (mode, trust) = match (mode.as_deref(), root) {
             (Some("disable"), _) => (SslMode::Disable, Trust::Plain),
@@ -110,8 +115,8 @@ impl Target {
             return Err(refuse("it has not as many ports or addresses as hosts"));
         }
         let hosts = (0..count).map(|index| of_one_host(&config, index)).collect();
-        let connect_timeout = config.get_connect_timeout().copied().unwrap_or(options.connect_timeout);
-        Ok(Self { hosts, connect_timeout, has_password, trust, location: location(&config) })
+        let connect_timeout = config.get_connect_timeout().copied().unwrap_or(connect_timeout);
+        Ok(Self { hosts, connect_timeout, has_password, trust, has_session_pooler, location: location(&config) })
     }
 }
 
@@ -223,7 +228,7 @@ mod tests {
     use super::*;
 
     fn parse(url: &str) -> Result<Target> {
-        Target::parse(url, &PostgresOptions::default())
+        Target::parse(url, Duration::from_secs(5))
     }
 
     #[test]
@@ -272,6 +277,15 @@ mod tests {
             let shown = format!("{error:?}");
             assert!(!shown.contains("hid") && !shown.contains("den"), "{shown}");
         }
+    }
+
+    #[test]
+    fn a_pooler_in_session_mode_is_said_and_no_other() {
+        let has_pooler =
+            |query: &str| parse(&format!("postgres://u@h/d{query}")).map(|target| target.has_session_pooler);
+        assert!(!has_pooler("").unwrap());
+        assert!(has_pooler("?pooler=session&connect_timeout=3").unwrap());
+        assert_eq!(has_pooler("?pooler=transaction").unwrap_err().kind(), Kind::InvalidInput);
     }
 
     #[test]

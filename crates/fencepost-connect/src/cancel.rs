@@ -16,7 +16,7 @@ use tokio_postgres::{CancelToken, Config, NoTls};
 use crate::tls::Tls;
 
 /// Names a connection, and where it leads.
-pub(crate) struct Cancel {
+pub struct Cancel {
     token: CancelToken,
     place: Arc<Config>,
 }

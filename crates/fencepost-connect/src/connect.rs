@@ -3,6 +3,7 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::time::Duration;
 
 use fencepost_core::{Error, Kind, Result};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -14,21 +15,21 @@ use tokio_postgres::config::{Host, LoadBalanceHosts};
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Socket};
 
 use crate::cancel::Cancel;
-use crate::error::connect_error;
-use crate::options::PostgresOptions;
+use crate::error::{connect_error, unreachable};
 use crate::tls::Tls;
 use crate::url::Target;
 
 /// An open connection, which is closed when this is dropped.
-pub(crate) struct Open {
-    pub(crate) client: Client,
+pub struct Open {
+    /// What calls are made with.
+    pub client: Client,
     place: Arc<Config>,
     driver: JoinHandle<()>,
 }
 
 impl Open {
     /// What asks the server to cancel what it does.
-    pub(crate) fn cancel(&self) -> Cancel {
+    pub fn cancel(&self) -> Cancel {
         Cancel::new(self.client.cancel_token(), self.place.clone())
     }
 }
@@ -40,35 +41,65 @@ impl Drop for Open {
 }
 
 /// Makes connections to one place.
-pub(crate) struct Connector {
+pub struct Connector {
     target: Target,
     tls: Tls,
 }
 
 impl Connector {
-    pub(crate) fn new(url: &str, options: &PostgresOptions) -> Result<Self> {
-        let target = Target::parse(url, options)?;
+    /// One for the place of `url`. It may take `connect_timeout` to connect to an address, unless the URL says otherwise.
+    ///
+    /// # Errors
+    /// `invalid_input` when the URL or its file of certificates cannot be read, `unsupported` when it asks for what this build has not.
+    pub fn new(url: &str, connect_timeout: Duration) -> Result<Self> {
+        let target = Target::parse(url, connect_timeout)?;
         let tls = Tls::new(&target.trust)?;
         Ok(Self { target, tls })
     }
 
+    /// The same with a network that is asked for life every few seconds, unless the URL says how often, so that a server that is gone
+    /// in silence is noticed within half a minute.
+    #[must_use]
+    pub fn keeping_alive(mut self) -> Self {
+        let driver = Config::new();
+        for host in &mut self.target.hosts {
+            if host.get_keepalives_idle() == driver.get_keepalives_idle() && host.get_keepalives_interval().is_none() {
+                host.keepalives_idle(Duration::from_secs(15))
+                    .keepalives_interval(Duration::from_secs(5))
+                    .keepalives_retries(3);
+            }
+        }
+        self
+    }
+
     /// Where the server is, without secrets.
-    pub(crate) fn location(&self) -> &str {
+    pub fn location(&self) -> &str {
         &self.target.location
     }
 
-    /// Connects, for as long as the value lives.
-    pub(crate) async fn open(&self, heard: Option<&Sender<String>>) -> Result<Open> {
+    /// Whether the URL says that a pooler stands there which gives each connection a session of its own.
+    pub fn has_session_pooler(&self) -> bool {
+        self.target.has_session_pooler
+    }
+
+    /// Connects, for as long as the value lives. Notifications' payloads go to `heard`.
+    ///
+    /// # Errors
+    /// `unavailable`, with a code for what stands in the way.
+    pub async fn open(&self, heard: Option<&Sender<String>>) -> Result<Open> {
         self.connect(heard).await.map(|(client, place, driver)| Open { client, place: Arc::new(place), driver })
     }
 
     /// Connects, for as long as the client lives.
-    pub(crate) async fn client(&self) -> Result<Client> {
+    ///
+    /// # Errors
+    /// `unavailable`, with a code for what stands in the way.
+    pub async fn client(&self) -> Result<Client> {
         self.connect(None).await.map(|(client, ..)| client)
     }
 
     /// Asks the server to cancel what a connection does.
-    pub(crate) async fn cancel(&self, cancel: Cancel) {
+    pub async fn cancel(&self, cancel: Cancel) {
         // Whether it arrives or not, the call's own answer tells.
         let _ = cancel.ask(&self.tls).await;
     }
@@ -171,11 +202,4 @@ fn silent() -> Error {
     Error::new(Kind::Unavailable, "nothing answers there in time")
         .coded("unreachable")
         .hinted("check host and port of the url, and that nothing in between swallows the connection")
-}
-
-/// The error of a place where nobody is.
-pub(crate) fn unreachable() -> Error {
-    Error::new(Kind::Unavailable, "nothing answers there")
-        .coded("unreachable")
-        .hinted("check host and port of the url, and that the server runs and listens there")
 }

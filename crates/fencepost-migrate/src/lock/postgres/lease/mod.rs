@@ -1,0 +1,249 @@
+//! The migration lock where no session can hold one, as behind a pooler in transaction mode: a lease that is a row with an end and an epoch.
+//! What is written under it is fenced by the epoch, in the same transaction; nothing else makes a write safe.
+
+mod fence;
+mod keeper;
+mod table;
+
+use std::process;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use deadpool_postgres::Pool;
+use fencepost_core::{
+    Clock, Deadline, Epoch, Error, HolderName, HostClock, Kind, LockName, Nonce, Result, Ttl, random_u64,
+};
+use tokio::sync::OnceCell;
+use tokio::time::{Instant, sleep, timeout_at};
+
+pub use self::fence::LeaseFence;
+use self::keeper::Held;
+pub use self::table::LeaseHolder;
+use self::table::Table;
+use super::source::Source;
+
+/// Between two looks of who waits: at least this, and at most twice as long.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// How much longer than it was told to a wait may take to end in good order.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// A lock like [`MigrationLock`](crate::MigrationLock) that works through any pooler, and fences what is written under it.
+///
+/// It is a lease: it ends by itself when its holder is gone for longer than the TTL, by the server's clock. A holder that was stopped for so
+/// long and goes on finds that the ledger refuses it ([`LeaseFence::check`]). What it does outside of such a transaction, as building an
+/// index concurrently, nothing can refuse.
+///
+/// Leases are in a table of their own, `fencepost_migration_lease`, which the first use of one makes.
+#[derive(Debug)]
+pub struct MigrationLease {
+    origin: Arc<Origin>,
+    schema: Option<String>,
+    ttl: Ttl,
+    holder: HolderName,
+    table: OnceCell<Arc<Table>>,
+    /// Whose turn it is to ask for it.
+    turn: tokio::sync::Mutex<()>,
+    held: Mutex<Option<Held>>,
+}
+
+/// Where a lease is.
+#[derive(Debug)]
+struct Origin {
+    source: Source,
+    name: LockName,
+}
+
+impl MigrationLease {
+    /// The lease of that name in the database of a pool, which needs at least two connections.
+    ///
+    /// # Errors
+    /// `invalid_input` for a bad name.
+    pub fn new(pool: Pool, name: &str) -> Result<Self> {
+        Self::over(Source::Pool { pool, has_session_pooler: false }, name)
+    }
+
+    /// The lease of that name in the database of a URL.
+    ///
+    /// # Errors
+    /// `invalid_input` for a bad URL or name.
+    pub fn at(url: &str, name: &str) -> Result<Self> {
+        Self::over(Source::url(url)?, name)
+    }
+
+    fn over(source: Source, name: &str) -> Result<Self> {
+        Ok(Self {
+            origin: Arc::new(Origin { source, name: LockName::new(name)? }),
+            schema: None,
+            ttl: Ttl::DEFAULT,
+            holder: HolderName::new(format!("process {}", process::id()))?,
+            table: OnceCell::new(),
+            turn: tokio::sync::Mutex::new(()),
+            held: Mutex::new(None),
+        })
+    }
+
+    /// How long it lasts without a renewal; 30 s unless told. It is renewed after a third of that.
+    #[must_use]
+    pub fn ttl(mut self, ttl: Ttl) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// What others are told of who holds it; the process's number unless told.
+    #[must_use]
+    pub fn holder_name(mut self, holder: HolderName) -> Self {
+        self.holder = holder;
+        self
+    }
+
+    /// The schema of its table; the one in which sessions make tables unless told.
+    #[must_use]
+    pub fn in_schema(mut self, schema: impl Into<String>) -> Self {
+        self.schema = Some(schema.into());
+        self
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &LockName {
+        &self.origin.name
+    }
+
+    /// Waits until the lease is this value's, for as long as it takes. Where it is already, returns at once; where another call asks for it,
+    /// takes part in that. Dropped at any await, it leaves at most a grant that ends with its TTL.
+    ///
+    /// # Errors
+    /// `invalid_input` for a bad schema or a pool of one connection, `unavailable` when the server cannot be reached or stops answering.
+    pub async fn acquire(&self) -> Result<()> {
+        self.acquire_while(|_| true).await.map(drop)
+    }
+
+    /// The same for at most `bound`: `false` when somebody else holds it to the end.
+    ///
+    /// # Errors
+    /// As those of [`MigrationLease::acquire`].
+    pub async fn acquire_within(&self, bound: Duration) -> Result<bool> {
+        let Some(end) = Instant::now().checked_add(bound) else { return self.acquire().await.map(|()| true) };
+        match timeout_at(end + GRACE, self.acquire_while(|_| Instant::now() < end)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Error::new(Kind::Unavailable, "cannot take the lease: the server did not answer in time")
+                .coded("timeout")),
+        }
+    }
+
+    /// The same for as long as `go_on` says so, which is told who holds it, if anybody does then.
+    ///
+    /// # Errors
+    /// As those of [`MigrationLease::acquire`].
+    pub async fn acquire_while(&self, mut go_on: impl FnMut(Option<&LeaseHolder>) -> bool + Send) -> Result<bool> {
+        let _turn = self.turn.lock().await;
+        loop {
+            if self.take().await? {
+                return Ok(true);
+            }
+            if !go_on(self.holder().await?.as_ref()) {
+                return Ok(false);
+            }
+            sleep(LOOK + LOOK.mul_f64((random_u64()? >> 11) as f64 / (1_u64 << 53) as f64)).await;
+        }
+    }
+
+    /// Takes the lease if nobody else holds it; `false` at once if somebody does.
+    ///
+    /// # Errors
+    /// As those of [`MigrationLease::acquire`].
+    pub async fn try_acquire(&self) -> Result<bool> {
+        let _turn = self.turn.lock().await;
+        self.take().await
+    }
+
+    async fn take(&self) -> Result<bool> {
+        if self.is_held() {
+            return Ok(true);
+        }
+        self.slot().take();
+        let (table, origin) = (self.table().await?, &self.origin);
+        // The same for both attempts: a grant whose answer was lost is found again.
+        let nonce = Nonce::random()?;
+        let sent = HostClock.boot();
+        let granted = match table.grant(origin, &self.holder, &nonce, self.ttl).await {
+            Err(error) if matches!(error.kind(), Kind::Unavailable | Kind::UnknownOutcome) => {
+                table.grant(origin, &self.holder, &nonce, self.ttl).await?
+            }
+            answer => answer?,
+        };
+        let Some(epoch) = granted else { return Ok(false) };
+        let deadline = Deadline::of_request(sent, self.ttl, margin(self.ttl));
+        *self.slot() = Some(Held::new(origin.clone(), table.clone(), epoch, self.ttl, deadline));
+        Ok(true)
+    }
+
+    /// Gives the lease back: `true` when it was held until now, `false` when it was not, or no longer. It is done also when this future is
+    /// dropped.
+    ///
+    /// # Errors
+    /// `unavailable` or `unknown_outcome` when the server does not say so; it ends with its TTL at the latest.
+    pub async fn release(&self) -> Result<bool> {
+        let Some(held) = self.slot().take() else { return Ok(false) };
+        let released = tokio::spawn(held.release()).await;
+        released.unwrap_or_else(|cause| Err(Error::new(Kind::Internal, "the release did not end").caused_by(cause)))
+    }
+
+    /// Whether the lease is held by this value, as far as is known: it was granted, and its end has not come. Only the fence is proof.
+    pub fn is_held(&self) -> bool {
+        self.slot().as_ref().is_some_and(Held::is_live)
+    }
+
+    /// Waits until what is held now is held no longer: somebody else was granted it, its end came without a renewal, or it was released. At
+    /// once when nothing is held.
+    pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static {
+        let ended = self.slot().as_ref().map(Held::ended);
+        async {
+            if let Some(ended) = ended {
+                ended.cancelled_owned().await;
+            }
+        }
+    }
+
+    /// What refuses the writes of whoever does not hold the lease any more. None when nothing is held.
+    pub fn fence(&self) -> Option<LeaseFence> {
+        self.slot().as_ref().map(Held::fence)
+    }
+
+    /// Who holds the lease, if anybody does. Makes no table.
+    ///
+    /// # Errors
+    /// As those of [`MigrationLease::acquire`].
+    pub async fn holder(&self) -> Result<Option<LeaseHolder>> {
+        match self.table.get() {
+            Some(table) => table.holder(&self.origin).await,
+            None => match Table::find(&self.origin, self.schema.as_deref()).await? {
+                Some(table) => table.holder(&self.origin).await,
+                None => Ok(None),
+            },
+        }
+    }
+
+    pub(super) fn source(&self) -> &Source {
+        &self.origin.source
+    }
+
+    async fn table(&self) -> Result<&Arc<Table>> {
+        let make = || async { Table::make(&self.origin, self.schema.as_deref()).await.map(Arc::new) };
+        self.table.get_or_try_init(make).await
+    }
+
+    fn slot(&self) -> std::sync::MutexGuard<'_, Option<Held>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How much earlier than the server a holder takes its grant for over: for clocks that run apart, and to stop what it does.
+fn margin(ttl: Ttl) -> Duration {
+    ttl.get() / 10
+}
+
+/// The epoch of a row.
+fn epoch(stored: i64) -> Result<Epoch> {
+    Epoch::new(stored).map_err(|cause| Error::new(Kind::Corrupt, "a stored epoch is none").caused_by(cause))
+}

@@ -1,0 +1,315 @@
+//! The migrator with the lock that lets one runner through, on PostgreSQL: every change is made under it, on its own session.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use deadpool_postgres::Pool;
+use fencepost_core::{Error, Kind, Reason, Result};
+
+use super::{Done, Migrator, OnPostgres, Repair, Status};
+use crate::gate::Readiness;
+use crate::import::{Imported, Source};
+use crate::lock::{LeaseFence, LeaseSession, LockedSession, MigrationLease, MigrationLock, Patience};
+use crate::plan::{Finding, Plan};
+use crate::progress::Listener;
+use crate::run::postgres::Beside;
+use crate::wait::{Pauses, is_passing};
+
+/// How long somebody who holds the lock and does not get on is waited for, unless told.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What keeps a second runner out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum LockMode {
+    /// An advisory lock of a session, which dies with it.
+    #[default]
+    Advisory,
+    /// A fenced lease, which works through poolers in transaction mode.
+    Lease,
+}
+
+#[derive(Debug)]
+enum Lock {
+    Advisory(MigrationLock),
+    Lease(MigrationLease),
+}
+
+/// Migrations of a database of PostgreSQL, by one runner at a time.
+///
+/// ```
+/// use fencepost_migrate::{LockMode, Migrations, Migrator, PostgresMigrator, Readiness, sql::Dialect};
+/// # use fencepost_test_support::{PgServer, skip_or_fail};
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// # let Some(server) = skip_or_fail(PgServer::shared().await) else { return };
+/// # let database = server.database().await.unwrap();
+/// # let url = database.url();
+///
+/// let files = [("0001_customer.sql", "create table customer (id bigint primary key);")];
+/// let migrations = Migrations::of(files, Dialect::Postgres).unwrap();
+/// let migrator = PostgresMigrator::at(&url, Migrator::new(migrations), LockMode::Advisory).unwrap();
+///
+/// assert_eq!(migrator.ready().await.unwrap(), Readiness::Never);
+/// let done = migrator.up(None, &mut |event| println!("{event:?}")).await.unwrap();
+/// assert_eq!(done.numbers, [1]);
+/// assert_eq!(migrator.ready().await.unwrap(), Readiness::Ready { latest: Some(1) });
+/// # });
+/// ```
+#[derive(Debug)]
+pub struct PostgresMigrator {
+    migrator: Migrator,
+    lock: Lock,
+    wait: Option<Duration>,
+}
+
+/// Ends when the lock is lost.
+type Lost = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A session on which the lock is held, or under it.
+enum Held {
+    Advisory(LockedSession),
+    Lease(LeaseSession, LeaseFence),
+}
+
+impl PostgresMigrator {
+    /// In the database of a URL. The lock has the name of the ledger's table.
+    ///
+    /// # Errors
+    /// `invalid_input` for a bad URL.
+    pub fn at(url: &str, migrator: Migrator, mode: LockMode) -> Result<Self> {
+        let name = migrator.ledger.table();
+        let lock = match mode {
+            LockMode::Advisory => Lock::Advisory(MigrationLock::at(url, name)?),
+            LockMode::Lease => Lock::Lease(lease(MigrationLease::at(url, name)?, &migrator)),
+        };
+        Ok(Self { migrator, lock, wait: None })
+    }
+
+    /// In the database of a pool, which needs at least two connections.
+    ///
+    /// # Errors
+    /// None that a ledger's name leaves possible.
+    pub fn over(pool: Pool, migrator: Migrator, mode: LockMode) -> Result<Self> {
+        let name = migrator.ledger.table();
+        let lock = match mode {
+            LockMode::Advisory => Lock::Advisory(MigrationLock::new(pool, name)?),
+            LockMode::Lease => Lock::Lease(lease(MigrationLease::new(pool, name)?, &migrator)),
+        };
+        Ok(Self { migrator, lock, wait: None })
+    }
+
+    /// How long another runner is waited for in all. Unless told, for as long as it gets on; a lease, for as long as it is renewed.
+    #[must_use]
+    pub fn wait_for_lock(mut self, bound: Duration) -> Self {
+        self.wait = Some(bound);
+        self
+    }
+
+    /// Runs what is missing, up to a number or all of it.
+    ///
+    /// # Errors
+    /// `locked` when another runner went on holding the lock; otherwise as [`OnPostgres::up`].
+    pub async fn up(&self, to: Option<u64>, listener: Listener<'_>) -> Result<Done> {
+        let (mut held, lost) = self.take().await?;
+        let outcome = unless(lost, self.on(&mut held, listener).up(to)).await;
+        self.give_back(held, outcome).await
+    }
+
+    /// Undoes everything after a number.
+    ///
+    /// # Errors
+    /// As [`Self::up`] and [`OnPostgres::down`].
+    pub async fn down(&self, to: u64, listener: Listener<'_>) -> Result<Done> {
+        let (mut held, lost) = self.take().await?;
+        let outcome = unless(lost, self.on(&mut held, listener).down(to)).await;
+        self.give_back(held, outcome).await
+    }
+
+    /// Says that the database has everything up to a number already.
+    ///
+    /// # Errors
+    /// As [`Self::up`] and [`OnPostgres::baseline`].
+    pub async fn baseline(&self, number: u64, reason: &Reason) -> Result<Vec<u64>> {
+        let (mut held, lost) = self.take().await?;
+        let outcome = unless(lost, self.on(&mut held, &mut |_| {}).baseline(number, reason)).await;
+        self.give_back(held, outcome).await
+    }
+
+    /// Changes the ledger by hand.
+    ///
+    /// # Errors
+    /// As [`Self::up`] and [`OnPostgres::repair`].
+    pub async fn repair(&self, repair: Repair, reason: &Reason) -> Result<()> {
+        let (mut held, lost) = self.take().await?;
+        let outcome = unless(lost, self.on(&mut held, &mut |_| {}).repair(repair, reason)).await;
+        self.give_back(held, outcome).await
+    }
+
+    /// Takes over what the ledger of another tool says.
+    ///
+    /// # Errors
+    /// As [`Self::up`] and [`OnPostgres::import`].
+    pub async fn import(&self, source: Source) -> Result<Imported> {
+        let (mut held, lost) = self.take().await?;
+        let outcome = unless(lost, self.on(&mut held, &mut |_| {}).import(source)).await;
+        self.give_back(held, outcome).await
+    }
+
+    /// How the database stands. Takes no lock and changes nothing.
+    ///
+    /// # Errors
+    /// As [`Migrator::status_of`].
+    pub async fn status(&self) -> Result<Status> {
+        let session = self.another().await?;
+        let status = self.migrator.status_of(&session).await?;
+        session.give_back();
+        Ok(status)
+    }
+
+    /// Whether what was applied is what the files say. Takes no lock and changes nothing.
+    ///
+    /// # Errors
+    /// As [`Migrator::verify_of`].
+    pub async fn verify(&self) -> Result<Vec<Finding>> {
+        let session = self.another().await?;
+        let findings = self.migrator.verify_of(&session).await?;
+        session.give_back();
+        Ok(findings)
+    }
+
+    /// What a run would do. Takes no lock and changes nothing.
+    ///
+    /// # Errors
+    /// As [`Migrator::plan_of`].
+    pub async fn plan(&self, to: Option<u64>) -> Result<Plan<'_>> {
+        let session = self.another().await?;
+        let plan = self.migrator.plan_of(&session, to).await?;
+        session.give_back();
+        Ok(plan)
+    }
+
+    /// Whether the database is ready. Takes no lock and changes nothing.
+    ///
+    /// # Errors
+    /// As [`Migrator::ready_of`].
+    pub async fn ready(&self) -> Result<Readiness> {
+        let session = self.another().await?;
+        let readiness = self.migrator.ready_of(&session).await?;
+        session.give_back();
+        Ok(readiness)
+    }
+
+    /// Asks until the database is ready, somebody has to look, or `within` is over; the last answer. Zero asks once. A server that cannot
+    /// be reached may come back within the bound.
+    ///
+    /// # Errors
+    /// The last error when none of the answers came.
+    pub async fn wait(&self, within: Duration) -> Result<Readiness> {
+        let mut pauses = Pauses::within(within);
+        loop {
+            let answer = self.ready().await;
+            let is_last = match &answer {
+                Ok(readiness) => !readiness.may_become_ready(),
+                Err(error) => !is_passing(error),
+            };
+            match pauses.next()? {
+                Some(pause) if !is_last => tokio::time::sleep(pause).await,
+                _ => return answer,
+            }
+        }
+    }
+
+    /// Takes the lock, and a session under it; and what ends when the lock is lost.
+    async fn take(&self) -> Result<(Held, Lost)> {
+        let is_taken = match (&self.lock, self.wait) {
+            (Lock::Advisory(lock), Some(bound)) => lock.acquire_within(bound).await?,
+            (Lock::Lease(lock), Some(bound)) => lock.acquire_within(bound).await?,
+            (Lock::Advisory(lock), None) => {
+                let mut patience = Patience::new(PATIENCE);
+                lock.acquire_while(|holder| patience.lasts(holder)).await?
+            }
+            (Lock::Lease(lock), None) => lock.acquire().await.map(|()| true)?,
+        };
+        if !is_taken {
+            return Err(self.locked().await);
+        }
+        let (held, lost): (_, Lost) = match &self.lock {
+            Lock::Advisory(lock) => (Held::Advisory(lock.session().await?), Box::pin(lock.lost())),
+            Lock::Lease(lock) => {
+                let fence = lock.fence().ok_or_else(lost_lock)?;
+                (Held::Lease(lock.session().await?, fence), Box::pin(lock.lost()))
+            }
+        };
+        Ok((held, lost))
+    }
+
+    fn on<'a>(&'a self, held: &'a mut Held, listener: Listener<'a>) -> OnPostgres<'a> {
+        let beside: &dyn Beside = match &self.lock {
+            Lock::Advisory(lock) => lock,
+            Lock::Lease(lock) => lock,
+        };
+        let session = match held {
+            Held::Advisory(session) => self.migrator.on_postgres(session, listener),
+            Held::Lease(session, fence) => self.migrator.on_postgres(session, listener).unpinned().fenced(fence),
+        };
+        session.watched(beside)
+    }
+
+    /// Gives the lock back, whatever came of the work. What cannot be given back ends by itself.
+    async fn give_back<T>(&self, held: Held, outcome: Result<T>) -> Result<T> {
+        drop(held);
+        let released = match &self.lock {
+            Lock::Advisory(lock) => lock.release().await,
+            Lock::Lease(lock) => lock.release().await,
+        };
+        if let Err(error) = released {
+            tracing::warn!(%error, "the migration lock was not given back, and its session was ended");
+        }
+        outcome
+    }
+
+    async fn another(&self) -> Result<LeaseSession> {
+        match &self.lock {
+            Lock::Advisory(lock) => lock.another().await,
+            Lock::Lease(lock) => lock.session().await,
+        }
+    }
+
+    async fn locked(&self) -> Error {
+        let error = Error::new(Kind::Busy, "cannot run the migrations: another runner holds the lock").coded("locked");
+        let hint = "wait until it is done; `pg_terminate_backend` of its process ends it, and the lock with it";
+        let holder = match &self.lock {
+            Lock::Advisory(lock) => lock.holder().await.ok().flatten().map(|holder| {
+                let query = holder.query.clone().unwrap_or_default();
+                (holder.pid.to_string(), query)
+            }),
+            Lock::Lease(_) => None,
+        };
+        match holder {
+            Some((pid, query)) => error.with("pids", pid).with("query", query).hinted(hint),
+            None => error.hinted("wait until it is done"),
+        }
+    }
+}
+
+/// The lease is kept where the ledger is.
+fn lease(lease: MigrationLease, migrator: &Migrator) -> MigrationLease {
+    match migrator.ledger.schema() {
+        Some(schema) => lease.in_schema(schema),
+        None => lease,
+    }
+}
+
+/// Does the work, unless the lock is lost before its end.
+async fn unless<T>(lost: impl Future<Output = ()>, work: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::select! {
+        biased;
+        outcome = work => outcome,
+        () = lost => Err(lost_lock()),
+    }
+}
+
+fn lost_lock() -> Error {
+    Error::new(Kind::Fenced, "cannot go on with the migrations: the lock was lost")
+        .coded("lock_lost")
+        .hinted("the ledger says how far it came; run again, and what is missing is done")
+}
