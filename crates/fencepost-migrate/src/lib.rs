@@ -29,7 +29,9 @@ pub use lock::LockKey;
 #[cfg(feature = "sqlite")]
 pub use lock::{FileLockHolder, SqliteMigrationLock};
 #[cfg(feature = "postgres")]
-pub use lock::{LeaseFence, LeaseHolder, LockHolder, LockedSession, MigrationLease, MigrationLock, Patience};
+pub use lock::{
+    LeaseFence, LeaseHolder, LeaseSession, LockHolder, LockedSession, MigrationLease, MigrationLock, Patience,
+};
 pub use set::Migrations;
 #[cfg(feature = "postgres")]
 pub use tokio_postgres;

@@ -8,6 +8,8 @@ mod sqlite;
 
 pub use key::LockKey;
 #[cfg(feature = "postgres")]
-pub use postgres::{LeaseFence, LeaseHolder, LockHolder, LockedSession, MigrationLease, MigrationLock, Patience};
+pub use postgres::{
+    LeaseFence, LeaseHolder, LeaseSession, LockHolder, LockedSession, MigrationLease, MigrationLock, Patience,
+};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{FileLockHolder, SqliteMigrationLock};
