@@ -42,7 +42,9 @@ pub use lock::LockKey;
 #[cfg(feature = "sqlite")]
 pub use lock::{FileLockHolder, SqliteMigrationLock};
 #[cfg(feature = "postgres")]
-pub use lock::{LeaseFence, LeaseHolder, LockHolder, LockedSession, MigrationLease, MigrationLock, Patience};
+pub use lock::{
+    LeaseFence, LeaseHolder, LeaseSession, LockHolder, LockedSession, MigrationLease, MigrationLock, Patience,
+};
 #[cfg(feature = "sqlite")]
 pub use migrator::OnSqlite;
 pub use migrator::{Done, Migrator, Repair, Status};

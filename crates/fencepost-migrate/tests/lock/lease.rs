@@ -82,13 +82,14 @@ async fn a_lease_that_ended_is_taken_over_and_its_holder_is_fenced() {
     let mut client = place.database.connect().await.unwrap();
     write(&mut client, &fence, "mine").await.unwrap();
     proxy.half_open(true);
+    let mut session = new.session().await.unwrap();
     assert!(timeout(SOON, new.acquire_within(SOON)).await.unwrap().unwrap());
     timeout(SOON, lost).await.expect("the holder is told, though it hears nothing");
     assert!(!old.is_held());
     let error = write(&mut client, &fence, "late").await.unwrap_err();
     assert_eq!(error.kind(), Kind::Fenced);
     assert_eq!(error.fact("presented_epoch"), Some(fence.epoch().to_string().as_str()));
-    write(&mut client, &new.fence().unwrap(), "next").await.unwrap();
+    write(&mut session, &new.fence().unwrap(), "next").await.unwrap();
     let rows = place.looks.query("select line from written", &[]).await.unwrap();
     assert_eq!(rows.iter().map(|row| row.get(0)).collect::<Vec<String>>(), ["mine", "next"]);
 }

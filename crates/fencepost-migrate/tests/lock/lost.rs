@@ -7,6 +7,7 @@ use fencepost_test_support::FaultProxy;
 use tokio::time::timeout;
 
 use crate::database::{SOON, place, pool};
+use crate::process::Other;
 
 /// C05
 #[tokio::test(flavor = "multi_thread")]
@@ -66,4 +67,22 @@ async fn c05_a_value_that_is_dropped_frees_its_lock() {
     place.see(key, 0, 0).await;
     let status = pool.status();
     assert_eq!(status.size, status.available);
+}
+
+/// C05: a process that is killed.
+#[tokio::test(flavor = "multi_thread")]
+async fn c05_the_lock_of_a_process_that_is_killed_goes_to_who_waits() {
+    let Some(place) = place().await else { return };
+    let url = place.database.url();
+    let other = tokio::task::spawn_blocking(move || Other::that_holds(&url)).await.unwrap();
+    let lock = Arc::new(place.lock("shop"));
+    assert!(!lock.try_acquire().await.unwrap());
+    let waiter = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.acquire().await }
+    });
+    place.see(lock.key(), 1, 1).await;
+    drop(other);
+    timeout(SOON, waiter).await.unwrap().unwrap().unwrap();
+    assert!(lock.release().await.unwrap());
 }

@@ -8,6 +8,7 @@ mod index;
 mod lease;
 mod lost;
 mod pooler;
+mod process;
 mod release;
 #[cfg(feature = "sqlite")]
 mod sqlite;

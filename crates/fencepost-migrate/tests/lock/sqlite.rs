@@ -1,8 +1,6 @@
 //! C22: the lock beside a SQLite database, between values and between processes, also ones that are killed.
 
-use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,49 +9,10 @@ use fencepost_migrate::SqliteMigrationLock;
 use tokio::time::timeout;
 
 use crate::database::SOON;
-
-/// Names the database to the other process.
-const DATABASE: &str = "FENCEPOST_TEST_DATABASE";
-
-const HELD: &str = "it is held";
+use crate::process::Other;
 
 fn lock(database: &Path) -> SqliteMigrationLock {
     SqliteMigrationLock::new(database, "shop").unwrap()
-}
-
-/// What the other process does: takes the lock, says so, and holds it until it is killed.
-#[tokio::test]
-async fn puppet() {
-    let Some(database) = std::env::var_os(DATABASE) else { return };
-    let lock = lock(Path::new(&database));
-    lock.acquire().await.unwrap();
-    println!("{HELD}");
-    let _ = std::io::stdin().read(&mut [0]);
-}
-
-/// Another process that asks for the lock.
-struct Other(Child);
-
-impl Other {
-    fn start(database: &Path) -> Self {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["sqlite::puppet", "--exact", "--nocapture"]).env(DATABASE, database);
-        Self(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap())
-    }
-
-    /// Returns when it has the lock.
-    fn holds(&mut self) {
-        let lines = BufReader::new(self.0.stdout.take().unwrap()).lines();
-        assert!(lines.map_while(Result::ok).any(|line| line.contains(HELD)), "it ended without the lock");
-    }
-}
-
-impl Drop for Other {
-    /// With SIGKILL.
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// C22 of C02, C04, C07, C08, C10
@@ -83,10 +42,9 @@ async fn c22_the_lock_of_a_process_that_is_killed_goes_to_who_waits() {
     let database = folder.path().join("shop.db");
     let lock = Arc::new(lock(&database));
     for _ in 0..3 {
-        let mut other = Other::start(&database);
-        other.holds();
+        let other = Other::that_holds(database.to_str().unwrap());
         assert!(!lock.try_acquire().await.unwrap());
-        assert_eq!(lock.holder().unwrap().unwrap().pid, other.0.id());
+        assert_eq!(lock.holder().unwrap().unwrap().pid, other.id());
         let waiter = tokio::spawn({
             let lock = lock.clone();
             async move { lock.acquire().await }

@@ -25,7 +25,7 @@ use self::attempt::{Phase, Until};
 use self::held::Held;
 pub use self::held::LockedSession;
 pub use self::holder::{LockHolder, Patience};
-pub use self::lease::{LeaseFence, LeaseHolder, MigrationLease};
+pub use self::lease::{LeaseFence, LeaseHolder, LeaseSession, MigrationLease};
 use self::source::Source;
 use super::LockKey;
 
@@ -39,8 +39,9 @@ const GRACE: Duration = Duration::from_millis(500);
 /// connection is lost, when the value is dropped.
 ///
 /// ```
-/// use deadpool_postgres::{Manager, Pool};
-/// use fencepost_migrate::{MigrationLock, tokio_postgres::NoTls};
+/// use fencepost_migrate::MigrationLock;
+/// use fencepost_migrate::deadpool_postgres::{Manager, Pool};
+/// use fencepost_migrate::tokio_postgres::NoTls;
 /// # use fencepost_test_support::{PgServer, skip_or_fail};
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
 /// # let Some(server) = skip_or_fail(PgServer::shared().await) else { return };

@@ -5,6 +5,8 @@ mod fence;
 mod keeper;
 mod table;
 
+use std::fmt;
+use std::ops::{Deref, DerefMut};
 use std::process;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,12 +17,13 @@ use fencepost_core::{
 };
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, sleep, timeout_at};
+use tokio_postgres::Client;
 
 pub use self::fence::LeaseFence;
 use self::keeper::Held;
 pub use self::table::LeaseHolder;
 use self::table::Table;
-use super::source::Source;
+use super::source::{Session, Source};
 
 /// Between two looks of who waits: at least this, and at most twice as long.
 const LOOK: Duration = Duration::from_millis(200);
@@ -210,6 +213,15 @@ impl MigrationLease {
         self.slot().as_ref().map(Held::fence)
     }
 
+    /// A connection for what is done under the lease. It is closed when the answer is dropped, since it may be changed by then. Behind a
+    /// pooler in transaction mode nothing that is set for its session stays.
+    ///
+    /// # Errors
+    /// `unavailable` when there is none to be had.
+    pub async fn session(&self) -> Result<LeaseSession> {
+        self.origin.source.lend().await.map(LeaseSession)
+    }
+
     /// Who holds the lease, if anybody does. Makes no table.
     ///
     /// # Errors
@@ -235,6 +247,36 @@ impl MigrationLease {
 
     fn slot(&self) -> std::sync::MutexGuard<'_, Option<Held>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection for what is done under a lease.
+pub struct LeaseSession(pub(super) Session);
+
+impl LeaseSession {
+    /// Gives back one on which nothing was changed.
+    pub(crate) fn give_back(self) {
+        self.0.give_back();
+    }
+}
+
+impl fmt::Debug for LeaseSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeaseSession").finish_non_exhaustive()
+    }
+}
+
+impl Deref for LeaseSession {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        self.0.client()
+    }
+}
+
+impl DerefMut for LeaseSession {
+    fn deref_mut(&mut self) -> &mut Client {
+        self.0.client_mut()
     }
 }
 
