@@ -111,6 +111,14 @@ impl Printer {
         ProgressBar::with_draw_target(size, ProgressDrawTarget::stderr()).with_style(bar_style(size)).with_message(verb)
     }
 
+    /// A bar that people see while steps are taken, when a terminal is there to show it.
+    pub fn steps(&self, count: u64) -> ProgressBar {
+        if self.json || !io::stderr().is_terminal() {
+            return ProgressBar::hidden();
+        }
+        ProgressBar::with_draw_target(Some(count), ProgressDrawTarget::stderr()).with_style(steps_style())
+    }
+
     /// Prints a failure and says how to exit.
     pub fn error(&self, error: &Error) -> Exit {
         self.error_of(error, Exit::of)
@@ -128,6 +136,15 @@ impl Printer {
             write_err(&error_for_people(error));
         }
         exit(error.kind())
+    }
+
+    /// Prints a failure that was shown to people already, with its place and all there is to say.
+    pub fn shown_error(&self, shown: &str, error: &Error) -> Exit {
+        if self.json {
+            return self.error(error);
+        }
+        write_err(&format!("{shown}\n"));
+        Exit::of(error.kind())
     }
 
     /// Prints what the parser of the command line answers: help, the version, or what is wrong with the arguments.
@@ -170,6 +187,10 @@ fn bar_style(size: Option<u64>) -> ProgressStyle {
         None => "{msg} {spinner} {bytes} {bytes_per_sec}",
     };
     ProgressStyle::with_template(template).expect("a test builds both templates")
+}
+
+fn steps_style() -> ProgressStyle {
+    ProgressStyle::with_template("{bar:24} {pos}/{len} {elapsed} {msg}").expect("a test builds it")
 }
 
 fn write_out(text: &str) -> Result<()> {
@@ -275,6 +296,7 @@ mod tests {
         for size in [Some(1), None] {
             bar_style(size);
         }
+        steps_style();
     }
 
     #[test]

@@ -26,23 +26,12 @@ impl Migrations {
     /// `not_found` when there is no such folder; `unavailable` when it or a file cannot be read; `migration_invalid`, of kind
     /// `invalid_input`, when something in it cannot be right: its source is [`Problems`], with every one of them.
     pub fn read(folder: &Path, dialect: Dialect) -> Result<Self> {
-        let failed = |path: &Path, error: std::io::Error| {
-            let (kind, hint) = match error.kind() {
-                std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => {
-                    (Kind::NotFound, "name the folder with the migrations")
-                }
-                _ => (Kind::Unavailable, "the folder and its files must be readable"),
-            };
-            Error::new(kind, format!("cannot read the migrations in `{}`", path.display()))
-                .hinted(hint)
-                .caused_by(error)
-        };
         let mut files = Vec::new();
-        for entry in std::fs::read_dir(folder).map_err(|error| failed(folder, error))? {
-            let path = entry.map_err(|error| failed(folder, error))?.path();
+        for entry in std::fs::read_dir(folder).map_err(|error| unreadable(folder, error))? {
+            let path = entry.map_err(|error| unreadable(folder, error))?.path();
             let base = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             if FileName::is_sql(&base) && !path.is_dir() {
-                let bytes = std::fs::read(&path).map_err(|error| failed(&path, error))?;
+                let bytes = std::fs::read(&path).map_err(|error| unreadable(&path, error))?;
                 files.push((path.display().to_string(), bytes));
             }
         }
@@ -102,6 +91,31 @@ impl Migrations {
         }
     }
 
+    /// What the next file of `folder` is called, without its end: `0004_orders`. The others are not read.
+    ///
+    /// # Errors
+    /// `invalid_input` when the name cannot be one of a file; otherwise as [`Migrations::read`].
+    pub fn next_name(folder: &Path, name: &str) -> Result<String> {
+        let mut latest = 0;
+        for entry in std::fs::read_dir(folder).map_err(|error| unreadable(folder, error))? {
+            let base = entry.map_err(|error| unreadable(folder, error))?.file_name();
+            let base = base.to_string_lossy();
+            if let Ok(other) = FileName::read(&base, &base) {
+                latest = latest.max(other.number);
+            }
+        }
+        let stem = format!("{:04}_{name}", latest + 1);
+        let base = format!("{stem}.sql");
+        match FileName::read(&base, &base) {
+            Ok(read) if read.name == name && !name.contains(['/', '\\']) => Ok(stem),
+            _ => Err(Error::invalid(
+                format!("cannot begin a migration called `{}`", name.escape_debug()),
+                "a name has no slash, is not blank and does not end with `.up` or `.down`",
+            )
+            .with("argument", "name")),
+        }
+    }
+
     /// The files that lead up.
     pub fn up(&self) -> &[Migration] {
         &self.up
@@ -124,6 +138,16 @@ type Read = (String, Result<Migration, Vec<Diagnostic>>);
 fn twice(file: &str, number: u64, other: &Read) -> Diagnostic {
     let message = format!("the number {number} is taken by `{}`", other.0);
     Diagnostic::of_file("number_taken", message, file, "give the later of the two the next number")
+}
+
+fn unreadable(path: &Path, error: std::io::Error) -> Error {
+    let (kind, hint) = match error.kind() {
+        std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => {
+            (Kind::NotFound, "name the folder with the migrations")
+        }
+        _ => (Kind::Unavailable, "the folder and its files must be readable"),
+    };
+    Error::new(kind, format!("cannot read the migrations in `{}`", path.display())).hinted(hint).caused_by(error)
 }
 
 /// Numbers that are missing among those that count.

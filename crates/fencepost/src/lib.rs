@@ -31,6 +31,7 @@
 mod open;
 
 pub use fencepost_core::*;
+pub use fencepost_migrate as migrate;
 #[cfg(feature = "postgres")]
 pub use fencepost_postgres as postgres;
 pub use fencepost_runtime as runtime;

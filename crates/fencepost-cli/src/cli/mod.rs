@@ -4,6 +4,7 @@
 mod consumer;
 mod dead;
 mod lease;
+mod migrate;
 mod queue;
 mod send;
 mod slot;
@@ -20,6 +21,10 @@ use clap_complete::Shell;
 pub use self::consumer::{ConsumerCommand, ConsumerCreateArgs, ConsumerDropArgs, ConsumerListArgs, ConsumerPathArgs};
 pub use self::dead::{DeadChoiceArgs, DeadCommand, DeadListArgs, DeadShowArgs};
 pub use self::lease::{LeaseCommand, LeaseNameArgs, LeaseReleaseArgs, LeaseRunArgs};
+pub use self::migrate::{
+    ImportChoice, LockChoice, MigrateBaselineArgs, MigrateCommand, MigrateDownArgs, MigrateImportArgs, MigrateLockArgs,
+    MigrateNewArgs, MigratePlaceArgs, MigrateRepairArgs, MigrateUpArgs, MigrateWaitArgs, RepairChoice,
+};
 pub use self::queue::{QueueCommand, QueueCreateArgs, QueueDropArgs, QueueNameArgs, QueueRetainArgs, RetentionArgs};
 pub use self::send::SendArgs;
 pub use self::slot::{SlotCommand, SlotListArgs, SlotReleaseArgs};
@@ -43,6 +48,7 @@ Examples:
   fencepost consumer create orders billing --slots 4
   fencepost work orders billing --exec ./bill.sh
   fencepost lease run nightly -- ./report.sh
+  fencepost migrate up --dir migrations
   fencepost status
 
 Exit status:
@@ -143,6 +149,9 @@ pub enum Command {
     /// Run a command as the only one, show who holds what, and take a lease by force
     #[command(subcommand)]
     Lease(LeaseCommand),
+    /// Bring a database's own tables up to date, one runner at a time
+    #[command(subcommand)]
+    Migrate(MigrateCommand),
     /// Print what makes a shell complete the commands and their options
     #[command(after_help = COMPLETIONS_HELP)]
     Completions(CompletionsArgs),

@@ -10,6 +10,7 @@ mod init;
 mod lease;
 mod man;
 mod message;
+mod migrate;
 mod queue;
 mod send;
 mod slot;
@@ -61,6 +62,7 @@ pub async fn run(cli: Cli, printer: &Printer) -> Result<ExitCode> {
         Command::Lease(LeaseCommand::List) => lease::list::run(store, printer).await?,
         Command::Lease(LeaseCommand::Show(args)) => lease::show::run(store, &args, printer).await?,
         Command::Lease(LeaseCommand::Release(args)) => lease::release::run(store, &args, printer).await?,
+        Command::Migrate(command) => return migrate::run(store, command, printer).await,
         Command::Child(args) => return Ok(tie::become_command(&args)),
         Command::Guard => guard::stand()
             .map_err(|cause| Error::new(Kind::Unavailable, "cannot listen for signals").caused_by(cause))?,
