@@ -11,7 +11,7 @@ mod release;
 mod setting;
 mod source;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -246,9 +246,5 @@ impl MigrationLock {
 
     fn slot(&self) -> std::sync::MutexGuard<'_, Option<Arc<Held>>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn is_known_to_be_direct(&self) -> bool {
-        self.source.has_session_pooler() || self.is_direct.load(Ordering::Relaxed)
     }
 }
