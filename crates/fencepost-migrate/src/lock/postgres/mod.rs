@@ -28,8 +28,8 @@ pub use self::lease::{LeaseFence, LeaseHolder, LeaseSession, MigrationLease};
 use self::source::Source;
 use super::LockKey;
 
-/// How much longer than it was told to a wait may take to end in good order.
-const GRACE: Duration = Duration::from_millis(500);
+/// How much longer than it was told to a wait may take for a server that is slow to answer.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// A lock that one session of the database holds at a time.
 ///
