@@ -139,7 +139,8 @@ async fn a_grant_whose_answer_was_lost_is_found_again() {
     let proxy = FaultProxy::start(place.database.server().address()).await.unwrap();
     let lease = MigrationLease::new(pool(&proxy.url(&place.database.url()), 4), "shop").unwrap();
     assert!(lease.acquire_within(SOON).await.unwrap() && lease.release().await.unwrap());
-    let lost = proxy.lose_reply("COMMIT");
+    // The whole message: a beginning names a level of isolation that begins with the same letters.
+    let lost = proxy.lose_reply("COMMIT\0");
     assert!(lease.try_acquire().await.unwrap());
     lost.happened().await;
     assert!(lease.release().await.unwrap());

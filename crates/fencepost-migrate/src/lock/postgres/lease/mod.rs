@@ -28,8 +28,8 @@ use super::source::{Session, Source};
 /// Between two looks of who waits: at least this, and at most twice as long.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// How much longer than it was told to a wait may take to end in good order.
-const GRACE: Duration = Duration::from_millis(500);
+/// How much longer than it was told to a wait may take for a server that is slow to answer.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// A lock like [`MigrationLock`](crate::MigrationLock) that works through any pooler, and fences what is written under it.
 ///
