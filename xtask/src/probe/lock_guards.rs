@@ -198,6 +198,15 @@ pub const GUARDS: &[Guard] = &[
         red: &["lease::a_lease_that_ended_is_taken_over_and_its_holder_is_fenced"],
     },
     Guard {
+        name: "migration-lease-dropped",
+        without: "a grant that nobody heard of lasts until its end",
+        file: "crates/fencepost-migrate/src/lock/postgres/lease/keeper.rs",
+        text: "if !self.grant.ended.is_cancelled() {",
+        instead: "if false {",
+        engines: &[MIGRATE],
+        red: &["lease::c09_what_is_dropped_leaves_no_grant"],
+    },
+    Guard {
         name: "file-lock-removed",
         without: "a lock whose file was removed counts as held",
         file: "crates/fencepost-migrate/src/lock/sqlite.rs",

@@ -8,6 +8,7 @@ use fencepost_test_support::{FaultProxy, PgBouncer, skip_or_fail};
 use tokio::time::{Duration, timeout};
 use tokio_postgres::Client;
 
+use crate::cancelled::drop_after;
 use crate::database::{Place, SOON, eventually, place, pool};
 
 fn lease(place: &Place) -> MigrationLease {
@@ -162,4 +163,24 @@ async fn epochs_rise_though_the_row_is_an_older_one() {
     assert!(named.try_acquire().await.unwrap(), "another schema has other leases");
     assert!(MigrationLease::new(place.pool(2), "shop").unwrap().in_schema("").try_acquire().await.is_err());
     eventually(async || named.is_held()).await;
+}
+
+/// C09: an attempt that is dropped anywhere, and a value that is dropped, leave no grant.
+#[tokio::test]
+async fn c09_what_is_dropped_leaves_no_grant() {
+    let Some(place) = place().await else { return };
+    let (first, mut waits) = (lease(&place).ttl(ttl(3_600_000)), 0);
+    assert!(first.try_acquire().await.unwrap() && first.release().await.unwrap());
+    loop {
+        let dropped = lease(&place).ttl(ttl(3_600_000));
+        let done = drop_after(waits, dropped.acquire()).await;
+        drop(dropped);
+        assert!(first.acquire_within(SOON).await.unwrap(), "after {waits} waits");
+        assert!(first.release().await.unwrap());
+        if done.is_some() {
+            break;
+        }
+        waits += 1;
+    }
+    assert!(waits > 1, "it was dropped at {waits} places");
 }
