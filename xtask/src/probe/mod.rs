@@ -4,6 +4,7 @@
 mod copy;
 mod guards;
 mod lock_guards;
+mod run_guards;
 mod sql;
 mod sql_guards;
 mod suite;
@@ -64,7 +65,7 @@ fn removed_in_rust(guards: &[&Guard], metadata: &Value, target: &Path) -> Result
 
 /// All guards that are lines of Rust, or of what is embedded in it.
 fn all() -> impl Iterator<Item = &'static Guard> {
-    guards::GUARDS.iter().chain(lock_guards::GUARDS)
+    guards::GUARDS.iter().chain(lock_guards::GUARDS).chain(run_guards::GUARDS)
 }
 
 /// The guards of the given names, or all.

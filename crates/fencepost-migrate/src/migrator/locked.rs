@@ -67,7 +67,7 @@ type Lost = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// A session on which the lock is held, or under it.
 enum Held {
     Advisory(LockedSession),
-    Lease(LeaseSession, LeaseFence),
+    Lease(Box<LeaseSession>, LeaseFence),
 }
 
 impl PostgresMigrator {
@@ -236,7 +236,7 @@ impl PostgresMigrator {
             Lock::Advisory(lock) => (Held::Advisory(lock.session().await?), Box::pin(lock.lost())),
             Lock::Lease(lock) => {
                 let fence = lock.fence().ok_or_else(lost_lock)?;
-                (Held::Lease(lock.session().await?, fence), Box::pin(lock.lost()))
+                (Held::Lease(Box::new(lock.session().await?), fence), Box::pin(lock.lost()))
             }
         };
         Ok((held, lost))

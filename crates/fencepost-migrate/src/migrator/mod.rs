@@ -3,6 +3,8 @@
 mod change;
 #[cfg(feature = "postgres")]
 mod locked;
+#[cfg(feature = "sqlite")]
+mod locked_sqlite;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "sqlite")]
@@ -19,6 +21,8 @@ pub use change::Repair;
 pub(crate) use change::{Change, baseline, down, repaired};
 #[cfg(feature = "postgres")]
 pub use locked::{LockMode, PostgresMigrator};
+#[cfg(feature = "sqlite")]
+pub use locked_sqlite::SqliteMigrator;
 #[cfg(feature = "postgres")]
 pub use postgres::OnPostgres;
 #[cfg(feature = "sqlite")]

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use crate::database::{Place, SOON, place};
 
 /// Lets a future go on until it has waited `waits` times. None when it ended before, or waits for good.
-async fn drop_after<F: Future>(waits: usize, future: F) -> Option<F::Output> {
+pub async fn drop_after<F: Future>(waits: usize, future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     for _ in 0..waits {
         let mut once = false;

@@ -8,6 +8,7 @@ use fencepost_test_support::{FaultProxy, PgBouncer, skip_or_fail};
 use tokio::time::{Duration, timeout};
 use tokio_postgres::Client;
 
+use crate::cancelled::drop_after;
 use crate::database::{Place, SOON, eventually, place, pool};
 
 fn lease(place: &Place) -> MigrationLease {
@@ -139,7 +140,8 @@ async fn a_grant_whose_answer_was_lost_is_found_again() {
     let proxy = FaultProxy::start(place.database.server().address()).await.unwrap();
     let lease = MigrationLease::new(pool(&proxy.url(&place.database.url()), 4), "shop").unwrap();
     assert!(lease.acquire_within(SOON).await.unwrap() && lease.release().await.unwrap());
-    let lost = proxy.lose_reply("COMMIT");
+    // The whole message: a beginning names a level of isolation that begins with the same letters.
+    let lost = proxy.lose_reply("COMMIT\0");
     assert!(lease.try_acquire().await.unwrap());
     lost.happened().await;
     assert!(lease.release().await.unwrap());
@@ -161,4 +163,24 @@ async fn epochs_rise_though_the_row_is_an_older_one() {
     assert!(named.try_acquire().await.unwrap(), "another schema has other leases");
     assert!(MigrationLease::new(place.pool(2), "shop").unwrap().in_schema("").try_acquire().await.is_err());
     eventually(async || named.is_held()).await;
+}
+
+/// C09: an attempt that is dropped anywhere, and a value that is dropped, leave no grant.
+#[tokio::test]
+async fn c09_what_is_dropped_leaves_no_grant() {
+    let Some(place) = place().await else { return };
+    let (first, mut waits) = (lease(&place).ttl(ttl(3_600_000)), 0);
+    assert!(first.try_acquire().await.unwrap() && first.release().await.unwrap());
+    loop {
+        let dropped = lease(&place).ttl(ttl(3_600_000));
+        let done = drop_after(waits, dropped.acquire()).await;
+        drop(dropped);
+        assert!(first.acquire_within(SOON).await.unwrap(), "after {waits} waits");
+        assert!(first.release().await.unwrap());
+        if done.is_some() {
+            break;
+        }
+        waits += 1;
+    }
+    assert!(waits > 1, "it was dropped at {waits} places");
 }

@@ -56,7 +56,7 @@ async fn killed_once(database: &mut Database, files: &Migrator, random: &mut Ran
 }
 
 /// What the ledger says is what the database has.
-async fn truth(database: &Database, files: &Migrator) {
+async fn truth(database: &Database, files: &Migrator, seed: u64) {
     let status = files.status_of(&database.other).await.unwrap();
     for entry in &status.entries {
         let wanted = match (entry.number, entry.state) {
@@ -65,10 +65,10 @@ async fn truth(database: &Database, files: &Migrator) {
             (3, _) => entry.done.div_ceil(2),
             (4, State::Applied) => 1,
             (5, _) => usize::from(entry.done > 1),
-            other => panic!("{other:?} cannot be"),
+            other => panic!("{other:?} cannot be, seed {seed}"),
         };
         let count = format!("select count(*) from log where n = {}", entry.number);
-        assert_eq!(database.value(&count).await, wanted.to_string(), "{entry:?}");
+        assert_eq!(database.value(&count).await, wanted.to_string(), "{entry:?}, seed {seed}");
     }
 }
 
@@ -78,17 +78,16 @@ async fn a_session_that_is_ended_anywhere_leaves_a_ledger_that_tells_the_truth()
     let first: u64 = std::env::var("FENCEPOST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     for seed in first..first + seeds {
         let Some(mut database) = Database::new().await else { return };
-        println!("seed {seed}");
         let (files, mut random) = (files(), Random::seeded(seed));
         for _ in 0..8 {
             if killed_once(&mut database, &files, &mut random).await {
                 break;
             }
-            truth(&database, &files).await;
+            truth(&database, &files, seed).await;
             database.reconnect().await;
         }
         database.reconnect().await;
-        database.up(&files).await.unwrap();
+        database.up(&files).await.unwrap_or_else(|error| panic!("seed {seed}: {error:?}"));
         let log = database.value("select string_agg(n || '', '' order by n) from log").await;
         assert_eq!(log, "2233345", "seed {seed}");
         assert_eq!(database.value("select count(*) from pg_index where not indisvalid").await, "0", "seed {seed}");

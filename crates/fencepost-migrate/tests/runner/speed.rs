@@ -43,6 +43,7 @@ async fn by_psql(count: usize) -> Option<Duration> {
 }
 
 #[tokio::test]
+#[expect(clippy::print_stdout, reason = "figures, for whoever asks for them")]
 async fn many_small_files_are_run_about_as_fast_as_by_psql() {
     let count = std::env::var("FENCEPOST_MIGRATIONS").ok().and_then(|count| count.parse().ok()).unwrap_or(20);
     let rounds = if count > 20 { 5 } else { 1 };

@@ -5,7 +5,9 @@ use std::time::Duration;
 use fencepost_core::Kind;
 use fencepost_migrate::rusqlite::{self, Connection};
 use fencepost_migrate::sql::Dialect;
-use fencepost_migrate::{Event, LedgerName, Migrations, Migrator, Readiness, Repair, RunOptions, Source, State};
+use fencepost_migrate::{
+    Event, LedgerName, Migrations, Migrator, Readiness, Repair, RunOptions, Source, SqliteMigrator, State,
+};
 use tempfile::TempDir;
 
 use crate::support::{failure, reason};
@@ -236,4 +238,32 @@ fn c22_ledgers_of_other_tools_are_taken_over() {
     file.connection.execute_batch("update schema_migrations set dirty = false").unwrap();
     assert_eq!(files.on_sqlite(&mut file.connection, &mut |_| {}).import(Source::GolangMigrate).unwrap().numbers, [1]);
     assert_eq!(file.up(&files).unwrap(), [2]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_runners_at_once_apply_each_file_once() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("a.db");
+    let runner = |path: &std::path::Path| {
+        let files = (1..=10).map(|n| (format!("{n}_t.sql"), format!("create table t{n} (id)")));
+        SqliteMigrator::at(path, Migrator::new(Migrations::of(files, Dialect::Sqlite).unwrap())).unwrap()
+    };
+    // Asking makes no file.
+    assert_eq!((runner(&path).ready().unwrap(), path.exists()), (Readiness::Never, false));
+    let runners: Vec<_> = (0..8)
+        .map(|_| {
+            let runner = runner(&path);
+            tokio::spawn(async move { runner.up(None, &mut |_| {}).await.map(|done| done.numbers.len()) })
+        })
+        .collect();
+    let mut run = 0;
+    for runner in runners {
+        run += runner.await.unwrap().unwrap();
+    }
+    assert_eq!((run, runner(&path).ready().unwrap()), (10, Readiness::Ready { latest: Some(10) }));
+    let holder = fencepost_migrate::SqliteMigrationLock::new(&path, "fencepost_migrations").unwrap();
+    holder.acquire().await.unwrap();
+    let impatient = runner(&path).wait_for_lock(Duration::from_millis(40));
+    let error = impatient.up(None, &mut |_| {}).await.unwrap_err();
+    assert_eq!((error.code(), error.fact("pids")), ("locked", Some(std::process::id().to_string().as_str())));
 }

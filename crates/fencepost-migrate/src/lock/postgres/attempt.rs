@@ -73,10 +73,12 @@ impl MigrationLock {
     /// Asks for the lock; nothing when somebody else held it to the end.
     pub(super) async fn attempt(&self, until: Until<'_>) -> Result<Option<Armed>> {
         let (session, seen) = self.unlocked_session().await?;
-        if !self.is_known_to_be_direct() {
+        if !self.source.has_session_pooler() {
             pooler::refuse_told_otherwise(session.client(), seen.process).await?;
-            pooler::refuse_shared(&session, seen.process, &self.source).await?;
-            self.is_direct.store(true, Ordering::Relaxed);
+            if !self.is_direct.load(Ordering::Relaxed) {
+                pooler::refuse_shared(&session, seen.process, &self.source).await?;
+                self.is_direct.store(true, Ordering::Relaxed);
+            }
         }
         let was = Was::change(session.client()).await?;
         let armed = Armed { session, was };

@@ -12,7 +12,7 @@ mod release;
 mod setting;
 mod source;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -29,8 +29,8 @@ pub use self::lease::{LeaseFence, LeaseHolder, LeaseSession, MigrationLease};
 use self::source::Source;
 use super::LockKey;
 
-/// How much longer than it was told to a wait may take to end in good order.
-const GRACE: Duration = Duration::from_millis(500);
+/// How much longer than it was told to a wait may take for a server that is slow to answer.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// A lock that one session of the database holds at a time.
 ///
@@ -247,9 +247,5 @@ impl MigrationLock {
 
     fn slot(&self) -> std::sync::MutexGuard<'_, Option<Arc<Held>>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn is_known_to_be_direct(&self) -> bool {
-        self.source.has_session_pooler() || self.is_direct.load(Ordering::Relaxed)
     }
 }

@@ -37,7 +37,7 @@ pub(super) struct Refused {
 }
 
 impl Refused {
-    pub(super) fn new(at: usize, error: tokio_postgres::Error, blockers: Vec<Blocker>) -> Stopped {
+    pub(super) fn stop(at: usize, error: tokio_postgres::Error, blockers: Vec<Blocker>) -> Stopped {
         Stopped::Statement(Box::new(Self { at, error, blockers, left_behind: None }))
     }
 

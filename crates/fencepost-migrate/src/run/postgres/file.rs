@@ -121,7 +121,7 @@ async fn again(client: &Client, migration: &Migration, done: usize) -> Result<()
         };
         if is_setting {
             let set = client.batch_execute(migration.text_of(statement)).await;
-            set.map_err(|error| Refused::new(at, error, Vec::new()))?;
+            set.map_err(|error| Refused::stop(at, error, Vec::new()))?;
         }
     }
     Ok(())

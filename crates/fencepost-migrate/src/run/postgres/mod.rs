@@ -67,7 +67,7 @@ pub(crate) struct Runner<'a> {
 impl Runner<'_> {
     /// Runs every step in order. What a migration changed of the session's settings is undone after each.
     pub(crate) async fn run(&mut self, client: &mut Client, steps: &[Step<'_>]) -> Result<()> {
-        let session = Session::read(client).await?;
+        let session = Session::read(client, self.is_pinned).await?;
         let mut outcome = Ok(());
         for step in steps {
             outcome = self.file(client, &session, step).await;

@@ -43,6 +43,8 @@ pub(super) struct Session {
     values: Vec<String>,
     /// How many of them, from the first, are given back in a migration's own transaction.
     in_transaction: usize,
+    /// The server's process, where it stays the same.
+    process: Option<i32>,
 }
 
 /// For how long what is set is set.
@@ -53,14 +55,21 @@ pub(super) enum Scope {
 }
 
 impl Session {
-    pub(super) async fn read(client: &Client) -> Result<Self> {
+    /// `is_pinned`: no pooler gives it another process of the server.
+    pub(super) async fn read(client: &Client, is_pinned: bool) -> Result<Self> {
         let names: Vec<&str> = IN_TRANSACTION.into_iter().chain(AT_THE_END).collect();
         let sql = include_str!("../../../sql/postgres/session.sql");
         let rows = client.query_typed(sql, &[(&names, Type::TEXT_ARRAY)]).await;
         let rows = rows.map_err(|error| failed("cannot read the settings of the session", error))?;
         let (names, values): (Vec<String>, Vec<String>) = rows.iter().map(|row| (row.get(0), row.get(1))).unzip();
         let in_transaction = names.iter().filter(|name| IN_TRANSACTION.contains(&name.as_str())).count();
-        Ok(Self { names, values, in_transaction })
+        let process = rows.first().map(|row| row.get(2)).filter(|_| is_pinned);
+        Ok(Self { names, values, in_transaction, process })
+    }
+
+    /// The server's process, where it is known before anything is sent.
+    pub(super) fn process(&self) -> Option<i32> {
+        self.process
     }
 
     /// Gives everything back.

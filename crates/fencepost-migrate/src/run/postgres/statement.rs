@@ -73,12 +73,30 @@ impl Runner<'_> {
         let attempted = |error| Stopped::Ours(failed("cannot begin", error));
         let (lock, time) = (self.options.lock_timeout_of(task.migration), self.options.statement_timeout);
         let tx = begin(client).await.map_err(attempted)?;
-        let process = settle(tx.client(), lock, time, Scope::Transaction).await.map_err(attempted)?;
         let end = statements.end;
+        let settled = settle(tx.client(), lock, time, Scope::Transaction);
+        let mut statements = statements;
+        let process = match (task.session.process(), statements.next()) {
+            // ORDER: sent together, executed one after the other.
+            (Some(process), Some(first)) => {
+                let executed = self.execute(tx.client(), process, task.migration, first, lock);
+                let (settled, executed) = tokio::join!(biased; settled, executed);
+                settled.map_err(attempted)?;
+                executed?;
+                process
+            }
+            (_, first) => {
+                let process = settled.await.map_err(attempted)?;
+                if let Some(at) = first {
+                    self.execute(tx.client(), process, task.migration, at, lock).await?;
+                }
+                process
+            }
+        };
         for at in statements {
             self.execute(tx.client(), process, task.migration, at, lock).await?;
         }
-        // Sent together, answered together.
+        // ORDER: sent together; what the migration has set is given back before ours are executed.
         let record = async {
             self.fence.check(&tx).await?;
             match (scope, task.migration.direction) {
@@ -93,9 +111,9 @@ impl Runner<'_> {
                 }
             }
         };
-        let (restored, recorded) = tokio::join!(task.session.restore_in(tx.client(), scope), record);
+        let (restored, recorded) = tokio::join!(biased; task.session.restore_in(tx.client(), scope), record);
         restored.and(recorded)?;
-        tx.commit().await.map_err(|error| Refused::new(task.migration.statements.len(), error, Vec::new()))
+        tx.commit().await.map_err(|error| Refused::stop(task.migration.statements.len(), error, Vec::new()))
     }
 
     /// Runs a statement that commits by itself, and records it afterwards. An index that a build has left behind is seen to first.
@@ -173,7 +191,7 @@ impl Runner<'_> {
                 }
             }
         };
-        outcome.map_err(|error| Refused::new(at, error, blockers))?;
+        outcome.map_err(|error| Refused::stop(at, error, blockers))?;
         self.tell(Event::StatementDone { number, statement, took: since.elapsed() });
         Ok(())
     }

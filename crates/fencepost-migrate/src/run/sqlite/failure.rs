@@ -32,7 +32,7 @@ pub(super) struct Refused {
 }
 
 impl Refused {
-    pub(super) fn new(at: usize, error: rusqlite::Error) -> Stopped {
+    pub(super) fn stop(at: usize, error: rusqlite::Error) -> Stopped {
         Stopped::Statement(Box::new(Self { at, error }))
     }
 
@@ -47,13 +47,11 @@ impl Refused {
     }
 
     fn code(&self) -> Option<String> {
-        self.error
-            .sqlite_extended_error_code()
-            .or_else(|| match &self.error {
-                rusqlite::Error::SqlInputError { error, .. } => Some(error.extended_code),
-                _ => None,
-            })
-            .map(|code| code.to_string())
+        let code = match &self.error {
+            rusqlite::Error::SqlInputError { error, .. } => Some(error.extended_code),
+            other => other.sqlite_extended_error_code(),
+        };
+        code.map(|code| code.to_string())
     }
 
     fn message(&self) -> String {

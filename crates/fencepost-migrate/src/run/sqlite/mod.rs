@@ -150,7 +150,7 @@ impl Runner<'_> {
         unit: Unit,
     ) -> Result<(), Stopped> {
         let (migration, end) = (task.migration, statements.end);
-        let tx = begin(connection).map_err(|error| Refused::new(statements.start, error))?;
+        let tx = begin(connection).map_err(|error| Refused::stop(statements.start, error))?;
         for at in statements {
             self.execute(&tx, migration, at)?;
         }
@@ -162,7 +162,7 @@ impl Runner<'_> {
                 self.ledger.remove(&tx, migration.number)?;
             }
         }
-        tx.commit().map_err(|error| Refused::new(migration.statements.len(), error))
+        tx.commit().map_err(|error| Refused::stop(migration.statements.len(), error))
     }
 
     /// Runs a statement to its last row.
@@ -176,7 +176,7 @@ impl Runner<'_> {
             while rows.next()?.is_some() {}
             Ok(())
         };
-        run().map_err(|error| Refused::new(at, error))?;
+        run().map_err(|error| Refused::stop(at, error))?;
         (self.listener)(Event::StatementDone { number, statement, took: since.elapsed() });
         Ok(())
     }

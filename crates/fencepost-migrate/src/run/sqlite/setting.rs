@@ -53,7 +53,7 @@ pub(super) fn again(connection: &Connection, migration: &Migration, done: usize)
     for (at, statement) in migration.statements.iter().enumerate().take(done) {
         if is_alone(statement) && statement.words[0] != "VACUUM" {
             let made = connection.execute_batch(migration.text_of(statement));
-            made.map_err(|error| Refused::new(at, error))?;
+            made.map_err(|error| Refused::stop(at, error))?;
         }
     }
     Ok(())

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fencepost_core::{Clock, Deadline, Epoch, Error, HostClock, Kind, Result, Ttl};
+use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -13,10 +14,11 @@ use super::{LeaseFence, Origin, margin};
 /// How long a release may take.
 const BOUND: Duration = Duration::from_secs(15);
 
-/// A grant, which is not renewed any more when this is dropped.
+/// A grant, which is given back when this is dropped, by a task of its own.
 #[derive(Debug)]
 pub(super) struct Held {
     grant: Arc<Grant>,
+    runtime: Handle,
 }
 
 #[derive(Debug)]
@@ -29,7 +31,12 @@ struct Grant {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.grant.ended.cancel();
+        if !self.grant.ended.is_cancelled() {
+            self.grant.ended.cancel();
+            let grant = self.grant.clone();
+            // Who does not hear of it waits for the end of the grant.
+            self.runtime.spawn(async move { drop(grant.release().await) });
+        }
     }
 }
 
@@ -37,8 +44,9 @@ impl Held {
     pub(super) fn new(origin: Arc<Origin>, table: Arc<Table>, epoch: Epoch, ttl: Ttl, deadline: Deadline) -> Self {
         let (fence, ended) = (LeaseFence { origin, table, epoch }, CancellationToken::new());
         let grant = Arc::new(Grant { fence, ttl, deadline: Mutex::new(deadline), ended });
-        tokio::spawn(keep(grant.clone()));
-        Self { grant }
+        let runtime = Handle::current();
+        runtime.spawn(keep(grant.clone()));
+        Self { grant, runtime }
     }
 
     pub(super) fn is_live(&self) -> bool {
@@ -55,16 +63,20 @@ impl Held {
 
     pub(super) async fn release(self) -> Result<bool> {
         self.grant.ended.cancel();
-        let LeaseFence { origin, table, epoch } = self.fence();
-        timeout(BOUND, table.release(&origin, epoch)).await.unwrap_or_else(|_| {
-            Err(Error::new(Kind::Unavailable, "the server did not answer in time").coded("timeout"))
-        })
+        self.grant.release().await
     }
 }
 
 impl Grant {
     fn left(&self) -> Duration {
         self.deadline.lock().unwrap_or_else(PoisonError::into_inner).left(HostClock.boot())
+    }
+
+    async fn release(&self) -> Result<bool> {
+        let LeaseFence { origin, table, epoch } = &self.fence;
+        timeout(BOUND, table.release(origin, *epoch)).await.unwrap_or_else(|_| {
+            Err(Error::new(Kind::Unavailable, "the server did not answer in time").coded("timeout"))
+        })
     }
 
     /// Asks for more time, after `pause`.

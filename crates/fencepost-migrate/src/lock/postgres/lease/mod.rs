@@ -15,7 +15,7 @@ use deadpool_postgres::Pool;
 use fencepost_core::{
     Clock, Deadline, Epoch, Error, HolderName, HostClock, Kind, LockName, Nonce, Result, Ttl, random_u64,
 };
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, oneshot};
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_postgres::Client;
 
@@ -28,8 +28,8 @@ use super::source::{Session, Source};
 /// Between two looks of who waits: at least this, and at most twice as long.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// How much longer than it was told to a wait may take to end in good order.
-const GRACE: Duration = Duration::from_millis(500);
+/// How much longer than it was told to a wait may take for a server that is slow to answer.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// A lock like [`MigrationLock`](crate::MigrationLock) that works through any pooler, and fences what is written under it.
 ///
@@ -113,7 +113,7 @@ impl MigrationLease {
     }
 
     /// Waits until the lease is this value's, for as long as it takes. Where it is already, returns at once; where another call asks for it,
-    /// takes part in that. Dropped at any await, it leaves at most a grant that ends with its TTL.
+    /// takes part in that. Dropped at any await, it gives back what it is granted.
     ///
     /// # Errors
     /// `invalid_input` for a bad schema or a pool of one connection, `unavailable` when the server cannot be reached or stops answering.
@@ -165,20 +165,18 @@ impl MigrationLease {
             return Ok(true);
         }
         self.slot().take();
-        let (table, origin) = (self.table().await?, &self.origin);
-        // The same for both attempts: a grant whose answer was lost is found again.
-        let nonce = Nonce::random()?;
-        let sent = HostClock.boot();
-        let granted = match table.grant(origin, &self.holder, &nonce, self.ttl).await {
-            Err(error) if matches!(error.kind(), Kind::Unavailable | Kind::UnknownOutcome) => {
-                table.grant(origin, &self.holder, &nonce, self.ttl).await?
-            }
-            answer => answer?,
-        };
-        let Some(epoch) = granted else { return Ok(false) };
-        let deadline = Deadline::of_request(sent, self.ttl, margin(self.ttl));
-        *self.slot() = Some(Held::new(origin.clone(), table.clone(), epoch, self.ttl, deadline));
-        Ok(true)
+        let table = self.table().await?.clone();
+        let (origin, holder, ttl) = (self.origin.clone(), self.holder.clone(), self.ttl);
+        let (tell, told) = oneshot::channel();
+        // On a task of its own: where nobody hears what was granted, it is given back.
+        tokio::spawn(async move {
+            let _ = tell.send(ask(origin, table, holder, ttl).await);
+        });
+        let held =
+            told.await.map_err(|cause| Error::new(Kind::Internal, "the attempt did not end").caused_by(cause))??;
+        let is_granted = held.is_some();
+        *self.slot() = held;
+        Ok(is_granted)
     }
 
     /// Gives the lease back: `true` when it was held until now, `false` when it was not, or no longer. It is done also when this future is
@@ -278,6 +276,20 @@ impl DerefMut for LeaseSession {
     fn deref_mut(&mut self) -> &mut Client {
         self.0.client_mut()
     }
+}
+
+/// Asks for a lease once. A grant whose answer was lost is found again by its nonce.
+async fn ask(origin: Arc<Origin>, table: Arc<Table>, holder: HolderName, ttl: Ttl) -> Result<Option<Held>> {
+    let nonce = Nonce::random()?;
+    let sent = HostClock.boot();
+    let granted = match table.grant(&origin, &holder, &nonce, ttl).await {
+        Err(error) if matches!(error.kind(), Kind::Unavailable | Kind::UnknownOutcome) => {
+            table.grant(&origin, &holder, &nonce, ttl).await?
+        }
+        answer => answer?,
+    };
+    let deadline = Deadline::of_request(sent, ttl, margin(ttl));
+    Ok(granted.map(|epoch| Held::new(origin, table, epoch, ttl, deadline)))
 }
 
 /// How much earlier than the server a holder takes its grant for over: for clocks that run apart, and to stop what it does.

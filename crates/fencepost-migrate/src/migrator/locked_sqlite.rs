@@ -1,0 +1,182 @@
+//! The migrator with the lock that lets one runner through, on a file of SQLite: every change is made under it.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use fencepost_core::{Error, Kind, Reason, Result};
+use rusqlite::{Connection, OpenFlags};
+
+use super::{Done, Migrator, Repair, Status};
+use crate::gate::Readiness;
+use crate::import::{Imported, Source};
+use crate::ledger::sqlite::failed;
+use crate::lock::SqliteMigrationLock;
+use crate::plan::{Finding, Plan};
+use crate::progress::Listener;
+use crate::wait::{Pauses, is_passing};
+
+/// Migrations of a file of SQLite, by one runner at a time. While one runs its thread is busy with it.
+///
+/// ```
+/// use fencepost_migrate::{Migrations, Migrator, Readiness, SqliteMigrator, sql::Dialect};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let file = folder.path().join("shop.db");
+/// let files = [("0001_customer.sql", "create table customer (id integer primary key);")];
+/// let migrations = Migrations::of(files, Dialect::Sqlite).unwrap();
+/// let migrator = SqliteMigrator::at(&file, Migrator::new(migrations)).unwrap();
+///
+/// let done = migrator.up(None, &mut |event| println!("{event:?}")).await.unwrap();
+/// assert_eq!(done.numbers, [1]);
+/// assert_eq!(migrator.ready().unwrap(), Readiness::Ready { latest: Some(1) });
+/// # });
+/// ```
+#[derive(Debug)]
+pub struct SqliteMigrator {
+    migrator: Migrator,
+    file: PathBuf,
+    lock: SqliteMigrationLock,
+    wait: Option<Duration>,
+}
+
+impl SqliteMigrator {
+    /// On a file, which the first change makes. The lock has the name of the ledger's table.
+    ///
+    /// # Errors
+    /// As those of [`SqliteMigrationLock::new`].
+    pub fn at(file: impl AsRef<Path>, migrator: Migrator) -> Result<Self> {
+        let (file, name) = (file.as_ref().to_path_buf(), migrator.ledger.table());
+        let lock = SqliteMigrationLock::new(&file, name)?;
+        Ok(Self { migrator, file, lock, wait: None })
+    }
+
+    /// How long another runner is waited for; unless told, until it is done.
+    #[must_use]
+    pub fn wait_for_lock(mut self, bound: Duration) -> Self {
+        self.wait = Some(bound);
+        self
+    }
+
+    /// Runs what is missing, up to a number or all of it.
+    ///
+    /// # Errors
+    /// `locked` when another runner went on holding the lock; otherwise as [`OnSqlite::up`](crate::OnSqlite::up).
+    pub async fn up(&self, to: Option<u64>, listener: Listener<'_>) -> Result<Done> {
+        self.locked(|migrator, connection| migrator.on_sqlite(connection, listener).up(to)).await
+    }
+
+    /// Undoes everything after a number.
+    ///
+    /// # Errors
+    /// As [`Self::up`] and [`OnSqlite::down`](crate::OnSqlite::down).
+    pub async fn down(&self, to: u64, listener: Listener<'_>) -> Result<Done> {
+        self.locked(|migrator, connection| migrator.on_sqlite(connection, listener).down(to)).await
+    }
+
+    /// Says that the database has everything up to a number already.
+    ///
+    /// # Errors
+    /// As [`Self::up`] and [`OnSqlite::baseline`](crate::OnSqlite::baseline).
+    pub async fn baseline(&self, number: u64, reason: &Reason) -> Result<Vec<u64>> {
+        self.locked(|migrator, connection| migrator.on_sqlite(connection, &mut |_| {}).baseline(number, reason)).await
+    }
+
+    /// Changes the ledger by hand.
+    ///
+    /// # Errors
+    /// As [`Self::up`] and [`OnSqlite::repair`](crate::OnSqlite::repair).
+    pub async fn repair(&self, repair: Repair, reason: &Reason) -> Result<()> {
+        self.locked(|migrator, connection| migrator.on_sqlite(connection, &mut |_| {}).repair(repair, reason)).await
+    }
+
+    /// Takes over what the ledger of another tool says.
+    ///
+    /// # Errors
+    /// As [`Self::up`] and [`OnSqlite::import`](crate::OnSqlite::import).
+    pub async fn import(&self, source: Source) -> Result<Imported> {
+        self.locked(|migrator, connection| migrator.on_sqlite(connection, &mut |_| {}).import(source)).await
+    }
+
+    /// How the database stands. Changes nothing, as do those that follow.
+    ///
+    /// # Errors
+    /// As [`Migrator::status_in`].
+    pub fn status(&self) -> Result<Status> {
+        self.migrator.status_in(&self.look()?)
+    }
+
+    /// Whether what was applied is what the files say.
+    ///
+    /// # Errors
+    /// As [`Migrator::verify_in`].
+    pub fn verify(&self) -> Result<Vec<Finding>> {
+        self.migrator.verify_in(&self.look()?)
+    }
+
+    /// What a run would do.
+    ///
+    /// # Errors
+    /// As [`Migrator::plan_in`].
+    pub fn plan(&self, to: Option<u64>) -> Result<Plan<'_>> {
+        self.migrator.plan_in(&self.look()?, to)
+    }
+
+    /// Whether the database is ready.
+    ///
+    /// # Errors
+    /// As [`Migrator::ready_in`].
+    pub fn ready(&self) -> Result<Readiness> {
+        self.migrator.ready_in(&self.look()?)
+    }
+
+    /// Asks until the database is ready, somebody has to look, or `within` is over; the last answer. Zero asks once.
+    ///
+    /// # Errors
+    /// The last error when none of the answers came.
+    pub async fn wait(&self, within: Duration) -> Result<Readiness> {
+        let mut pauses = Pauses::within(within);
+        loop {
+            let answer = self.ready();
+            let is_last = match &answer {
+                Ok(readiness) => !readiness.may_become_ready(),
+                Err(error) => !is_passing(error),
+            };
+            match pauses.next()? {
+                Some(pause) if !is_last => tokio::time::sleep(pause).await,
+                _ => return answer,
+            }
+        }
+    }
+
+    /// Does the work under the lock.
+    async fn locked<T>(&self, work: impl FnOnce(&Migrator, &mut Connection) -> Result<T>) -> Result<T> {
+        let is_taken = match self.wait {
+            Some(bound) => self.lock.acquire_within(bound).await?,
+            None => self.lock.acquire().await.map(|()| true)?,
+        };
+        if !is_taken {
+            let error =
+                Error::new(Kind::Busy, "cannot run the migrations: another runner holds the lock").coded("locked");
+            let holder = self.lock.holder().ok().flatten();
+            return Err(match holder {
+                Some(holder) => error.with("pids", holder.pid).hinted("wait until that process is done, or end it"),
+                None => error.hinted("wait until it is done"),
+            });
+        }
+        let opened = Connection::open(&self.file).map_err(|error| failed("cannot open the file", error));
+        let outcome = opened.and_then(|mut connection| work(&self.migrator, &mut connection));
+        let released = self.lock.release().await;
+        outcome.and_then(|done| released.map(|_| done))
+    }
+
+    /// A connection that changes nothing. Where no file is, nothing was ever applied, and none is made.
+    fn look(&self) -> Result<Connection> {
+        let opened = if self.file.exists() {
+            Connection::open_with_flags(&self.file, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+        } else {
+            Connection::open_in_memory()
+        };
+        opened.map_err(|error| failed("cannot open the file", error))
+    }
+}
