@@ -169,7 +169,7 @@ impl Target {
     pub async fn wait(&self, within: Duration) -> Result<Readiness> {
         match self {
             Self::Postgres(migrator) => migrator.wait(within).await,
-            Self::Sqlite(migrator) => migrator.wait(within),
+            Self::Sqlite(migrator) => migrator.wait(within).await,
         }
     }
 }
