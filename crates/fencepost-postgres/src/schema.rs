@@ -35,6 +35,9 @@ const DROP_LEFT: &str = "do $$ declare one text; begin
     for one in select p.oid::regprocedure::text from pg_proc p
         where p.pronamespace = 'fencepost'::regnamespace and p.proname ~ '^_[^0-9]*$' and p.xmin <> pg_current_xact_id()::xid
     loop execute 'drop function ' || one; end loop; end $$";
+/// What is made belongs to the owner of the schema, whoever upgrades it: a function would run with the rights of its own owner.
+const AS_OWNER: &str = "select set_config('role', pg_get_userbyid(nspowner), true) from pg_namespace \
+    where nspname = 'fencepost' and nspowner <> current_user::regrole";
 const RECORD: &str = "insert into fencepost.installed (version, name, checksum, installed_at) values ($1, $2, $3, clock_timestamp()) \
     on conflict (version) do update set name = excluded.name, checksum = excluded.checksum, installed_at = excluded.installed_at";
 
@@ -270,7 +273,11 @@ async fn fill(transaction: &Transaction<'_>, source: &Source, place: &str) -> Re
     if look.has_relations && !look.has_table {
         return Err(foreign(place));
     }
-    if !look.has_schema {
+    if look.has_schema {
+        transaction.query_typed(AS_OWNER, &[]).await.map_err(|error| {
+            driver_error(error).attempting(format_args!("cannot upgrade the schema in `{place}` as its owner"))
+        })?;
+    } else {
         transaction
             .batch_execute("create schema fencepost")
             .await

@@ -3,11 +3,12 @@
 #[path = "stage/mod.rs"]
 mod stage;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use fencepost_conformance::differential::{Plan, Side, compare};
 use fencepost_core::ManualClock;
 use fencepost_mem::MemStore;
+use tokio::sync::Mutex;
 
 use crate::stage::Stage;
 
@@ -24,9 +25,11 @@ async fn postgres_does_not_differ_from_the_model() {
     let postgres = async || {
         let stage = Stage::new().await.expect("a fresh store");
         let side = Side::new(Arc::new(stage.store.clone()), stage.clock.clone());
-        *last.lock().expect("nobody panicked") = stage;
+        let before = std::mem::replace(&mut *last.lock().await, stage);
+        before.judge_aside().await;
         side
     };
     let plan = Plan { seed: 1, sequences: 5, length: 150 };
     compare(plan.asked(), async || [model(), postgres().await]).await.unwrap();
+    last.lock().await.judge_aside().await;
 }

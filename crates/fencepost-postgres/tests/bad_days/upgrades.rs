@@ -36,7 +36,12 @@ fn dumps() -> Vec<(u32, PathBuf)> {
 async fn of_version(dump: &Path) -> Option<TestDatabase> {
     let database = empty().await?;
     let sql = gzip(&["-dc", dump.to_str().unwrap()], Stdio::null());
-    run(&database.connect().await.unwrap(), &String::from_utf8(sql).unwrap()).await;
+    let client = database.connect().await.unwrap();
+    run(&client, &String::from_utf8(sql).unwrap()).await;
+    // It stands for one that was installed here, and not for a copy, which a store would notice.
+    let settle = "do $$ begin if to_regclass('fencepost.home') is not null then
+        update fencepost.home set written = '0'; update fencepost.home set written = xmin; end if; end $$";
+    run(&client, settle).await;
     Some(database)
 }
 

@@ -1,5 +1,6 @@
 //! What the PostgreSQL engine promises beside the contract, on real servers.
 
+mod aside;
 mod blocked;
 mod checked;
 mod cut;

@@ -52,6 +52,23 @@ async fn an_installation_goes_on_without_roles_and_grants_them_later() {
     assert!(store.check().await.unwrap().is_public);
 }
 
+/// Functions run with their owner's rights: an upgrade by a superuser leaves them to the owner of the schema.
+#[tokio::test]
+async fn an_upgrade_by_somebody_else_gives_him_nothing() {
+    let Some(server) = skip_or_fail(PgServer::private_with(DEFAULT_MAJOR, &[("fsync", "off")]).await) else { return };
+    let database = server.database().await.unwrap();
+    let admin = database.connect().await.unwrap();
+    run(&admin, &format!("create role installer login; grant create on database {} to installer", database.name()))
+        .await;
+    let url = format!("postgres://installer@{}/{}", server.address(), database.name());
+    PostgresStore::open(&url, options().create(true)).await.unwrap();
+    run(&admin, "update fencepost.installed set checksum = '', name = '0.0.1' where version = 0").await;
+    PostgresStore::open(&database.url(), options().create(true)).await.unwrap();
+    let owners = "select array(select distinct pg_get_userbyid(proowner)::text from pg_proc where pronamespace = 'fencepost'::regnamespace)";
+    let owners: Vec<String> = admin.query_one(owners, &[]).await.unwrap().get(0);
+    assert_eq!(owners, ["installer"]);
+}
+
 /// Several databases of one cluster are installed into at the same moment: all succeed, and the roles are there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn installations_at_once_make_the_roles_together() {

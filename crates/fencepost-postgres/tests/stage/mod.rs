@@ -62,6 +62,19 @@ impl Stage {
         self.database.connect().await.unwrap()
     }
 
+    /// INVARIANT: what a slot's state tells of what it has set aside is true.
+    pub async fn judge_aside(&self) {
+        let wrong = "select string_agg(format('%s, aside %s, due %s, batch %s', st, a.count, a.due, a.batch), e'\n')
+            from fencepost.slot s join fencepost.consumer c on c.id = s.consumer_id
+            cross join lateral fencepost._state(s.consumer_id, s.slot) st
+            cross join lateral (select count(*), min(due_at) filter (where place = 'due') as due,
+                    min(batch) filter (where place not in ('due', 'parked')) as batch, bool_and(place in ('due', 'parked') = (batch is null)) as fits
+                from fencepost.aside x where x.consumer_id = c.id and x.partition % c.slots = s.slot) a
+            where a.count <> (st).aside or a.due < (st).due_from or a.batch < (st).batch_from or not a.fits";
+        let found: Option<String> = self.client().await.query_one(wrong, &[]).await.expect("a look").get(0);
+        assert_eq!(found, None, "a slot's state is wrong about what is set aside");
+    }
+
     pub fn pass(&self, seconds: u64) {
         self.clock.advance(Duration::from_secs(seconds));
     }

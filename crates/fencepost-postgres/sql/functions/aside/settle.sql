@@ -8,19 +8,20 @@ as $$
 $$;
 
 -- Makes true what was decided about the messages that an ack covers, and lets go what waited for them. `st` is the state after the
--- ack; `through` limits it to the positions up to one; `handed` is how often the batch was handed out.
-create or replace function fencepost._settle(target fencepost.target, st fencepost.state_0, through bigint, handed integer) returns void
+-- ack; `through` limits it to the positions up to one; `handed` is how often the batch was handed out. Returns the state with what it
+-- then has set aside.
+create or replace function fencepost._settled(target fencepost.target, st fencepost.state_0, through bigint, handed integer) returns fencepost.state_0
 language plpgsql
 as $$
 declare
     a fencepost.aside;
     comes_again boolean;
     touched text[] := '{}';
+    moment timestamptz := fencepost._clock();
 begin
     for a in
-        select x.* from fencepost.aside x
-        where x.consumer_id = (target).id and x.partition = any(fencepost._share(st.slot, (target).slots, (target).partitions))
-            and x.place in ('batch', 'retry', 'snooze', 'dead', 'withdrawn', 'void')
+        select x.* from fencepost._of_batch(target, st) x
+        where x.place <> 'alone'
             and case when through is not null then x.position <= through
                 else x.place = 'batch' or fencepost._settles(st, x.position, fencepost._end(st.cursor)) end
         order by x.position
@@ -33,14 +34,17 @@ begin
                 perform fencepost._bury(target, a);
             end if;
             delete from fencepost.aside x where x.consumer_id = a.consumer_id and x.position = a.position;
+            st.aside := st.aside - 1;
             continue;
         end if;
         comes_again := a.place <> 'withdrawn';
         update fencepost.aside x set
             place = case when not comes_again or fencepost._waits(target, a.position, a.key) then 'parked' else 'due' end,
             failures = a.failures + (a.place = 'retry')::integer,
-            deliveries = a.deliveries + handed
+            deliveries = a.deliveries + handed,
+            batch = null
             where x.consumer_id = a.consumer_id and x.position = a.position;
+        st.due_from := fencepost._earlier(st.due_from, a.due_at);
         -- Also of one that is behind another itself: a replay puts a head before what was let go already.
         if comes_again and (target).on_failure = 'pause' and a.key is not null then
             update fencepost.aside x set place = 'parked', due_at = null
@@ -49,7 +53,9 @@ begin
     end loop;
     if (target).on_failure = 'pause' then
         perform fencepost._unpark(target, k) from (select distinct unnest(touched) k) keys;
+        st.due_from := fencepost._earlier(st.due_from, moment);
     end if;
+    return st;
 end
 $$;
 
@@ -62,7 +68,7 @@ declare
         select min(a.position) from fencepost.aside a
         where a.consumer_id = (target).id and a.key = row_key and a.place not in ('void', 'parked'));
 begin
-    update fencepost.aside x set place = 'due', due_at = 'epoch'
+    update fencepost.aside x set place = 'due', due_at = fencepost._clock()
     where x.consumer_id = (target).id and x.position in (
         select a.position from fencepost.aside a
         where a.consumer_id = (target).id and a.key = row_key and a.place = 'parked' and (head is null or a.position < head)

@@ -133,7 +133,7 @@ begin
     end loop;
     if made is not null then
         insert into fencepost.slot (consumer_id, slot) select made, n from generate_series(0, create_consumer.slots - 1) n;
-        perform fencepost._append(row(made, n::smallint, 0, null, first.at, null, null, null, null, null, null, null, 0, null))
+        perform fencepost._append(row(made, n::smallint, 0, null, first.at, null, null, null, null, null, null, null, 0, null, 0, null, null))
             from generate_series(0, create_consumer.slots - 1) n;
         return true;
     end if;

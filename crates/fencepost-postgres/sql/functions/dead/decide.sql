@@ -16,9 +16,13 @@ declare
     l fencepost.logged;
     st fencepost.state_0;
     replayed integer := 0;
+    moment timestamptz := fencepost._clock();
+    -- How many of each slot.
+    added integer[];
 begin
     perform fencepost._read_committed('dead_replay');
     target := fencepost._consumer(queue, consumer);
+    added := array_fill(0, array[target.slots]);
     perform from fencepost.slot x where x.consumer_id = target.id order by x.slot for no key update;
     for letter in
         select * from fencepost.dead d
@@ -38,14 +42,20 @@ begin
             insert into fencepost.aside (consumer_id, position, id, partition, key, kind, payload, headers, created_at, place, due_at)
             values (target.id, letter.position, letter.id, letter.partition, letter.key, letter.kind, letter.payload, letter.headers,
                 letter.created_at,
-                case when fencepost._waits(target, letter.position, letter.key) then 'parked' else 'due' end, 'epoch');
+                case when fencepost._waits(target, letter.position, letter.key) then 'parked' else 'due' end, moment);
+            added[st.slot + 1] := added[st.slot + 1] + 1;
         end if;
         delete from fencepost.dead d where d.queue_id = letter.queue_id and d.consumer = letter.consumer and d.id = letter.id;
         replayed := replayed + 1;
     end loop;
     if replayed > 0 then
         -- So that an ack with an old snapshot, which does not see what was replayed, is told to try again.
-        perform fencepost._append(fencepost._state(target.id, n)) from generate_series(0, target.slots - 1) n;
+        for slot in 0..target.slots - 1 loop
+            st := fencepost._state(target.id, slot);
+            st.aside := st.aside + added[slot + 1];
+            st.due_from := fencepost._earlier(st.due_from, moment);
+            perform fencepost._append(st);
+        end loop;
         update fencepost.queue x set changes = x.changes + 1 where x.id = target.queue_id;
         perform fencepost._wake(fencepost._messages_topic(queue));
     end if;

@@ -106,7 +106,7 @@ begin
             end if;
         else
             exit when target.paused;
-            plain := (st.isolated).h is null and not exists (select from fencepost.aside a where a.consumer_id = target.id);
+            plain := (st.isolated).h is null and st.aside = 0;
             if plain then
                 work := st.cursor;
                 parts := array(select generate_series(slot, target.partitions - 1, target.slots)::smallint);

@@ -41,9 +41,8 @@ begin
         if st.alone then
             origin := 'convicted';
             handed := st.deliveries;
-            st := fencepost._closed(st);
-            perform fencepost._decide(target, suspect, 'dead', null, 'crashes', null);
-            perform fencepost._settle(target, st, null, handed);
+            st := fencepost._closed(fencepost._decide(target, st, suspect, 'dead', null, 'crashes', null));
+            st := fencepost._settled(target, st, null, handed);
         else
             st := fencepost._isolated(target, st, suspect);
         end if;
@@ -94,7 +93,7 @@ begin
     st.alone := true;
     update fencepost.aside a set place = 'alone', deliveries = a.deliveries + handed
         where a.consumer_id = (target).id and a.partition = any(fencepost._share(st.slot, (target).slots, (target).partitions))
-            and a.place = 'batch' and a.position <> suspect.position;
+            and a.place = 'batch' and a.batch >= coalesce(st.batch_from, 0) and a.position <> suspect.position;
     return st;
 end
 $$;

@@ -18,6 +18,7 @@ declare
     s fencepost.slot;
     st fencepost.state_0;
     named fencepost.kept;
+    follower fencepost.kept;
     fresh boolean;
     later bigint[];
     cause text;
@@ -67,10 +68,11 @@ begin
                 select d.position, d.id from fencepost._decided(target, st) d
                 where d.key = named.key and d.position > named.position and d.place = 'withdrawn') m
             order by m.position);
-        perform fencepost._decide(target, l, 'withdrawn', null, null, null)
-            from fencepost._undecided(target, st) l where l.position = any(later);
+        for follower in select l.* from fencepost._undecided(target, st) l where l.position = any(later) loop
+            st := fencepost._decide(target, st, follower, 'withdrawn', null, null, null);
+        end loop;
     end if;
-    perform fencepost._decide(target, named, what, due_at, cause, reason);
+    st := fencepost._decide(target, st, named, what, due_at, cause, reason);
     st.size := st.size - fresh::integer - cardinality(later);
     st.plain := false;
     st.expires_at := fencepost._extended(s, st.expires_at);

@@ -8,7 +8,7 @@ declare
 begin
     st := fencepost._closed(st);
     if not plain then
-        perform fencepost._settle(target, st, null, handed);
+        st := fencepost._settled(target, st, null, handed);
     end if;
     st.expires_at := fencepost._extended(s, st.expires_at);
     return st;
@@ -103,10 +103,10 @@ begin
     st.cursor := fencepost._cut(st.cursor, st.next, at);
     st.size := st.size - acked;
     st.expires_at := fencepost._extended(s, st.expires_at);
-    perform fencepost._append(st);
     if not st.plain then
-        perform fencepost._settle(target, st, at, st.deliveries);
+        st := fencepost._settled(target, st, at, st.deliveries);
     end if;
+    perform fencepost._append(st);
     return acked;
 end
 $$;

@@ -23,17 +23,25 @@ begin
     st.crashes := 0;
     st.plain := plain;
     st.alone := (st.isolated).h is not null;
+    -- While one message at a time is handed out, what was decided about those to come stays of the batch before.
+    if not st.alone then
+        st.batch_from := st.batch_id;
+    end if;
     return st;
 end
 $$;
 
--- Puts a message of the log aside. A void one has no content.
-create or replace function fencepost._put(target fencepost.target, l fencepost.logged, place text) returns void
-language sql
+-- Puts a message of the log aside: parked, or void with no content, by the batch that is about to be opened.
+create or replace function fencepost._put(target fencepost.target, st fencepost.state_0, l fencepost.logged, place text) returns fencepost.state_0
+language plpgsql
 as $$
-    insert into fencepost.aside (consumer_id, position, id, partition, key, kind, payload, headers, created_at, place)
+begin
+    insert into fencepost.aside (consumer_id, position, id, partition, key, kind, payload, headers, created_at, place, batch)
     values ((target).id, l.position, l.id, l.partition, l.key, l.kind, case when place = 'void' then '' else l.payload end,
-        case when place <> 'void' then l.headers end, l.created_at, place)
+        case when place <> 'void' then l.headers end, l.created_at, place, case when place = 'void' then st.last_acked + 1 end);
+    st.aside := st.aside + 1;
+    return st;
+end
 $$;
 
 -- The next message of what a suspected batch was: first those that had come again, then those of the log.
@@ -45,31 +53,28 @@ declare
     l fencepost.logged;
 begin
     for a in
-        select x.* from fencepost.aside x
-        where x.consumer_id = (target).id and x.place = 'alone'
-            and x.partition = any(fencepost._share(st.slot, (target).slots, (target).partitions))
-        order by x.position
+        select x.* from fencepost._of_batch(target, st) x where x.place = 'alone' order by x.position
     loop
         if not fencepost._waits(target, a.position, a.key) then
-            update fencepost.aside x set place = 'batch' where x.consumer_id = a.consumer_id and x.position = a.position;
+            update fencepost.aside x set place = 'batch', batch = st.last_acked + 1
+                where x.consumer_id = a.consumer_id and x.position = a.position;
             return fencepost._opened(st, st.cursor, 1, false);
         end if;
-        update fencepost.aside x set place = 'parked' where x.consumer_id = a.consumer_id and x.position = a.position;
+        update fencepost.aside x set place = 'parked', batch = null where x.consumer_id = a.consumer_id and x.position = a.position;
     end loop;
     for l in
         select x.* from unnest(fencepost._look(target, st.slot, st.cursor, fencepost._end(st.isolated), fencepost._seen(st.isolated), 9223372036854775807)) x
         where x.position <= fencepost._end(st.isolated)
-            and not exists (select from fencepost.aside y where y.consumer_id = (target).id and y.position = x.position)
+            and not exists (select from fencepost.aside y where y.consumer_id = (target).id and y.position = x.position offset 0)
     loop
         if not fencepost._waits(target, l.position, l.key) then
             return fencepost._opened(st, fencepost._cut(st.cursor, st.isolated, l.position), 1, false);
         end if;
-        perform fencepost._put(target, l, 'parked');
+        st := fencepost._put(target, st, l, 'parked');
     end loop;
     st.cursor := st.isolated;
     st.isolated := null;
-    perform fencepost._settle(target, st, fencepost._end(st.cursor), 0);
-    return st;
+    return fencepost._settled(target, st, fencepost._end(st.cursor), 0);
 end
 $$;
 
@@ -81,8 +86,8 @@ language plpgsql
 as $$
 declare
     moment timestamptz := fencepost._clock();
-    parts smallint[] := fencepost._share(st.slot, (target).slots, (target).partitions);
-    again bigint[];
+    again bigint[] := '{}';
+    at bigint;
     work fencepost.cursor := st.cursor;
     s pg_snapshot := coalesce((work).s, fencepost._snapshot());
     rows fencepost.logged[];
@@ -96,10 +101,10 @@ declare
     taken integer;
     shared integer;
 begin
-    again := array(
-        select a.position from fencepost.aside a
-        where a.consumer_id = (target).id and a.partition = any(parts) and a.place = 'due' and a.due_at <= moment
-        order by a.position limit most);
+    if st.aside > 0 then
+        again := array(
+            select a.position from fencepost._due(target, st, moment) a order by a.position limit most);
+    end if;
     -- What is put aside is bounded too: the rest comes with the next call.
     while fresh < most and cardinality(aside) < 1000 loop
         -- Where nothing but what is to be put aside has come, more is looked at a time.
@@ -139,17 +144,23 @@ begin
     for n in 1..cardinality(aside) loop
         -- Without a batch the cursor goes over what is void, and nothing has to remember it.
         if (aside[n]).position <= coalesce(through[taken + 1], 0) and (places[n] <> 'void' or taken + cardinality(again) > 0) then
-            perform fencepost._put(target, aside[n], places[n]);
+            st := fencepost._put(target, st, aside[n], places[n]);
         end if;
     end loop;
-    update fencepost.aside a set place = 'batch' where a.consumer_id = (target).id and a.position = any(again);
+    if again <> '{}' then
+        -- One by one: for a list the planner may walk over everything of the consumer.
+        foreach at in array again loop
+            update fencepost.aside a set place = 'batch', batch = st.last_acked + 1 where a.consumer_id = (target).id and a.position = at;
+        end loop;
+        st.due_from := fencepost._first_due(target, st);
+    end if;
     if taken + cardinality(again) > 0 then
         return fencepost._opened(st, work, taken + cardinality(again), again = '{}' and not exists (
             select from unnest(aside) u where u.position <= coalesce(through[taken + 1], 0)));
     end if;
     if through[1] is not null or (st.cursor).s is not null then
         st.cursor := work;
-        perform fencepost._settle(target, st, fencepost._end(work), 0);
+        st := fencepost._settled(target, st, fencepost._end(work), 0);
     end if;
     return st;
 end

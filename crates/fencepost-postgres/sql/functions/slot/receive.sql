@@ -44,9 +44,7 @@ create or replace function fencepost._has_work(target fencepost.target, st fence
 language plpgsql volatile
 as $$
 begin
-    return exists (
-            select from fencepost.aside a where a.consumer_id = (target).id and a.place = 'due' and a.due_at <= moment
-                and a.partition = any(fencepost._share(st.slot, (target).slots, (target).partitions)))
+    return exists (select from fencepost._due(target, st, moment))
         or fencepost._look(target, st.slot, row((st.cursor).h, fencepost._seen(st.cursor), null, null), 9223372036854775807,
             fencepost._snapshot(), 1) <> '{}'
         or (st.cursor).s is not null

@@ -69,8 +69,7 @@ begin
     perform fencepost._slot_of(target, slot);
     select least(
             (select min(d.due_at) from fencepost.delayed d where d.queue_id = target.queue_id),
-            (select min(a.due_at) from fencepost.aside a where a.consumer_id = target.id and a.place = 'due'
-                and a.partition = any(fencepost._share(slot, target.slots, target.partitions))))
+            nullif(fencepost._first_due(target, fencepost._state(target.id, slot)), 'infinity'))
         into due;
     return case when due is not null then greatest(interval '0', due - fencepost._clock()) end;
 end
