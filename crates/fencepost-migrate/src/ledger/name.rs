@@ -70,6 +70,7 @@ impl LedgerName {
     }
 
     /// The ledger's own table, quoted.
+    #[cfg(feature = "postgres")]
     pub(crate) fn path(&self) -> String {
         self.quoted(&self.table)
     }
