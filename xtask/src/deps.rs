@@ -71,7 +71,14 @@ const RULES: [Rule; 14] = [
     },
     Rule {
         package: "fencepost",
-        uses: &["fencepost-core", "fencepost-mem", "fencepost-postgres", "fencepost-runtime", "fencepost-sqlite"],
+        uses: &[
+            "fencepost-core",
+            "fencepost-mem",
+            "fencepost-migrate",
+            "fencepost-postgres",
+            "fencepost-runtime",
+            "fencepost-sqlite",
+        ],
         tests_with: &["fencepost-conformance", "fencepost-test-support"],
         why: "the facade is the one place that knows every engine, and ships no suite",
     },

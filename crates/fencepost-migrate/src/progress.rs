@@ -40,6 +40,11 @@ impl std::fmt::Display for Blocker {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
+    /// Another runner holds the lock, and is waited for. Told anew when it has got on.
+    Waiting {
+        /// Who, since when, and what it does.
+        holder: String,
+    },
     /// What is to be done was found out.
     Planned {
         /// How many files.

@@ -8,6 +8,7 @@ mod examples;
 mod files;
 mod lease_run;
 mod metrics;
+mod migrate;
 mod operators;
 mod output;
 mod place;

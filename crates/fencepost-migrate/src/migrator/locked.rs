@@ -9,9 +9,9 @@ use fencepost_core::{Error, Kind, Reason, Result};
 use super::{Done, Migrator, OnPostgres, Repair, Status};
 use crate::gate::Readiness;
 use crate::import::{Imported, Source};
-use crate::lock::{LeaseFence, LeaseSession, LockedSession, MigrationLease, MigrationLock, Patience};
+use crate::lock::{LeaseFence, LeaseHolder, LeaseSession, LockedSession, MigrationLease, MigrationLock, Patience};
 use crate::plan::{Finding, Plan};
-use crate::progress::Listener;
+use crate::progress::{Event, Listener};
 use crate::run::postgres::Beside;
 use crate::wait::{Pauses, is_passing};
 
@@ -109,7 +109,7 @@ impl PostgresMigrator {
     /// # Errors
     /// `locked` when another runner went on holding the lock; otherwise as [`OnPostgres::up`].
     pub async fn up(&self, to: Option<u64>, listener: Listener<'_>) -> Result<Done> {
-        let (mut held, lost) = self.take().await?;
+        let (mut held, lost) = self.take(listener).await?;
         let outcome = unless(lost, self.on(&mut held, listener).up(to)).await;
         self.give_back(held, outcome).await
     }
@@ -119,7 +119,7 @@ impl PostgresMigrator {
     /// # Errors
     /// As [`Self::up`] and [`OnPostgres::down`].
     pub async fn down(&self, to: u64, listener: Listener<'_>) -> Result<Done> {
-        let (mut held, lost) = self.take().await?;
+        let (mut held, lost) = self.take(listener).await?;
         let outcome = unless(lost, self.on(&mut held, listener).down(to)).await;
         self.give_back(held, outcome).await
     }
@@ -129,7 +129,7 @@ impl PostgresMigrator {
     /// # Errors
     /// As [`Self::up`] and [`OnPostgres::baseline`].
     pub async fn baseline(&self, number: u64, reason: &Reason) -> Result<Vec<u64>> {
-        let (mut held, lost) = self.take().await?;
+        let (mut held, lost) = self.take(&mut |_| {}).await?;
         let outcome = unless(lost, self.on(&mut held, &mut |_| {}).baseline(number, reason)).await;
         self.give_back(held, outcome).await
     }
@@ -139,7 +139,7 @@ impl PostgresMigrator {
     /// # Errors
     /// As [`Self::up`] and [`OnPostgres::repair`].
     pub async fn repair(&self, repair: Repair, reason: &Reason) -> Result<()> {
-        let (mut held, lost) = self.take().await?;
+        let (mut held, lost) = self.take(&mut |_| {}).await?;
         let outcome = unless(lost, self.on(&mut held, &mut |_| {}).repair(repair, reason)).await;
         self.give_back(held, outcome).await
     }
@@ -149,7 +149,7 @@ impl PostgresMigrator {
     /// # Errors
     /// As [`Self::up`] and [`OnPostgres::import`].
     pub async fn import(&self, source: Source) -> Result<Imported> {
-        let (mut held, lost) = self.take().await?;
+        let (mut held, lost) = self.take(&mut |_| {}).await?;
         let outcome = unless(lost, self.on(&mut held, &mut |_| {}).import(source)).await;
         self.give_back(held, outcome).await
     }
@@ -219,15 +219,30 @@ impl PostgresMigrator {
     }
 
     /// Takes the lock, and a session under it; and what ends when the lock is lost.
-    async fn take(&self) -> Result<(Held, Lost)> {
+    async fn take(&self, listener: Listener<'_>) -> Result<(Held, Lost)> {
+        let mut told = Told::default();
         let is_taken = match (&self.lock, self.wait) {
             (Lock::Advisory(lock), Some(bound)) => lock.acquire_within(bound).await?,
             (Lock::Lease(lock), Some(bound)) => lock.acquire_within(bound).await?,
             (Lock::Advisory(lock), None) => {
                 let mut patience = Patience::new(PATIENCE);
-                lock.acquire_while(|holder| patience.lasts(holder)).await?
+                lock.acquire_while(|holder| {
+                    if let Some(holder) = holder {
+                        told.tell(holder.to_string(), listener);
+                    }
+                    patience.lasts(holder)
+                })
+                .await?
             }
-            (Lock::Lease(lock), None) => lock.acquire().await.map(|()| true)?,
+            (Lock::Lease(lock), None) => {
+                let mut go_on = |holder: Option<&LeaseHolder>| {
+                    if let Some(holder) = holder {
+                        told.tell(format!("{} has the lease", holder.holder), listener);
+                    }
+                    true
+                };
+                lock.acquire_while(&mut go_on).await?
+            }
         };
         if !is_taken {
             return Err(self.locked().await);
@@ -287,6 +302,19 @@ impl PostgresMigrator {
         match holder {
             Some((pid, query)) => error.with("pids", pid).with("query", query).hinted(hint),
             None => error.hinted("wait until it is done"),
+        }
+    }
+}
+
+/// Who was told of last.
+#[derive(Default)]
+struct Told(String);
+
+impl Told {
+    fn tell(&mut self, holder: String, listener: &mut (dyn FnMut(Event) + Send)) {
+        if self.0 != holder {
+            self.0.clone_from(&holder);
+            listener(Event::Waiting { holder });
         }
     }
 }

@@ -28,6 +28,10 @@ impl<'p> Story<'p> {
     /// Hears an event.
     pub fn tell(&mut self, event: Event) {
         match event {
+            Event::Waiting { holder } => {
+                let line = format!("another runner is waited for: {}", text::shown(&holder));
+                self.line(&line, json!({"event": "waiting", "holder": holder}));
+            }
             Event::Planned { statements, .. } => self.bar = self.printer.steps(statements as u64),
             Event::FileStarted { number, name, statements, done } => {
                 self.names.insert(number, name);

@@ -20,7 +20,7 @@ const SPANS: &str = "such as `30s`, `5m` or `0`";
 #[derive(Debug)]
 pub enum Target {
     Postgres(Box<PostgresMigrator>),
-    Sqlite(SqliteMigrator),
+    Sqlite(Box<SqliteMigrator>),
 }
 
 /// What a URL names.
@@ -102,10 +102,10 @@ impl Target {
             }
             Database::Sqlite(path) => {
                 let migrator = SqliteMigrator::at(path, migrator)?;
-                Self::Sqlite(match wait {
+                Self::Sqlite(Box::new(match wait {
                     Some(bound) => migrator.wait_for_lock(bound),
                     None => migrator,
-                })
+                }))
             }
         })
     }

@@ -39,6 +39,20 @@ pub struct LockHolder {
     progress: String,
 }
 
+impl std::fmt::Display for LockHolder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "process {}", self.pid)?;
+        self.user.iter().try_for_each(|user| write!(f, " of `{user}`"))?;
+        self.application.iter().filter(|name| !name.is_empty()).try_for_each(|name| write!(f, ", {name}"))?;
+        if !self.blocked_by.is_empty() {
+            let pids: Vec<_> = self.blocked_by.iter().map(ToString::to_string).collect();
+            write!(f, ", itself blocked by {}", pids.join(", "))?;
+        }
+        let query: String = self.query.iter().flat_map(|query| query.split_whitespace()).collect::<Vec<_>>().join(" ");
+        if query.is_empty() { Ok(()) } else { write!(f, ": {}", query.chars().take(120).collect::<String>()) }
+    }
+}
+
 impl LockHolder {
     /// A text that is another one whenever the holder has begun or ended something, or has got on with building an index.
     pub fn progress(&self) -> &str {
