@@ -98,7 +98,8 @@ impl Diagnostic {
             }
             None => title.element(annotate_snippets::Origin::path(self.place.file.as_str())),
         };
-        let group = group.element(Level::HELP.message(self.hint.as_str()));
+        // SECURITY: the server's hint may hold text of others.
+        let group = group.element(Level::HELP.message(harmless(&self.hint)));
         let renderer = if colours { Renderer::styled() } else { Renderer::plain() };
         renderer.render(&[group]).to_string()
     }
@@ -108,6 +109,17 @@ impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.place, self.message)
     }
+}
+
+/// Text of others as it may reach a terminal, line breaks kept.
+pub(crate) fn harmless(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        let directs =
+            matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if c != '\n' && (c.is_control() || directs) { shown.extend(c.escape_unicode()) } else { shown.push(c) }
+    }
+    shown
 }
 
 /// The word of `text` that begins at `at`, or else the character there.

@@ -5,7 +5,7 @@ use std::fmt;
 
 use fencepost_core::{Error, Kind};
 
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, harmless};
 use crate::progress::Blocker;
 
 /// A statement that failed. The source of an error with code `migration_failed` or `lock_timeout`.
@@ -33,9 +33,13 @@ impl MigrationFailure {
     /// With the lines around it, as a compiler shows it. `colours`: with escape sequences of a terminal.
     pub fn render(&self, colours: bool) -> String {
         let mut text = self.diagnostic.render(colours);
-        let mut line = |name: &str, value: &str| text += &format!("\n  = {name}: {}", value.replace('\n', "\n    "));
+        // SECURITY: rows and statements of others stand in what the server says.
+        let mut line =
+            |name: &str, value: &str| text += &format!("\n  = {name}: {}", harmless(value).replace('\n', "\n    "));
         line("statement", &format!("{} of {}", self.statement, self.statements));
-        for (name, value) in [("SQLSTATE", &self.sqlstate), ("detail", &self.detail), ("context", &self.context)] {
+        // SQLite has numbers of its own.
+        let code = if self.sqlstate.as_ref().is_some_and(|code| code.len() == 5) { "SQLSTATE" } else { "code" };
+        for (name, value) in [(code, &self.sqlstate), ("detail", &self.detail), ("context", &self.context)] {
             if let Some(value) = value {
                 line(name, value);
             }

@@ -105,15 +105,17 @@ impl Finding {
             }
             Self::DoneEdited { number, file, done } => Diagnostic::of_file(
                 "migration_edited",
-                format!("the first {done} statements of migration {number} are done, and one of them was edited"),
+                format!(
+                    "the first {done} statements of migration {number} are done, and one of them, or `no-transaction`, was edited"
+                ),
                 file,
                 "undo the edit of what is done; what comes after may be edited until it succeeds",
             ),
             Self::FileMissing { number, name } => Diagnostic::of_file(
                 "file_missing",
-                format!("migration {number} was applied, and its file is not there"),
+                format!("the ledger has migration {number}, and its file is not there"),
                 format!("{number:04}_{name}.sql"),
-                "bring the file back, or baseline the database at this number or a later one",
+                "bring the file back; `repair forget` lets go one that failed, a baseline at this number or a later one any other",
             ),
             Self::Late { number, file, latest } => Diagnostic::of_file(
                 "out_of_order",
@@ -168,7 +170,7 @@ impl<'m> Plan<'m> {
         for entry in entries.iter().filter(|entry| migrations.up_of(entry.number).is_none()) {
             let (number, name) = (entry.number, entry.name.clone());
             match entry.state {
-                _ if number > newest => findings.push(Finding::Ahead { number, name }),
+                _ if number > newest && entry.state.is_done() => findings.push(Finding::Ahead { number, name }),
                 State::Baselined => {}
                 _ => findings.push(Finding::FileMissing { number, name }),
             }
@@ -224,7 +226,9 @@ fn edited(migration: &Migration, entry: &Entry) -> Option<Finding> {
 }
 
 fn done_edited(migration: &Migration, entry: &Entry) -> Option<Finding> {
-    let is_same = entry.done <= migration.statements.len() && migration.done_hash(entry.done) == entry.done_hash;
+    let goes_on = entry.done == 0 || migration.options.no_transaction;
+    let is_same =
+        goes_on && entry.done <= migration.statements.len() && migration.done_hash(entry.done) == entry.done_hash;
     let (number, file, done) = (migration.number, migration.file.clone(), entry.done);
     (!is_same).then_some(Finding::DoneEdited { number, file, done })
 }

@@ -74,8 +74,12 @@ fn installed(connection: &Connection, path: &Path) -> Result<Option<u32>> {
             .coded("schema_foreign")
             .hinted("the names that begin with `fencepost_` are this program's; keep the store in another file")
     };
+    // The ledger of somebody's own migrations may lie beside the store.
     let tables: Vec<String> = connection
-        .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'fencepost\\_%' ESCAPE '\\'")
+        .prepare(
+            "SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'fencepost\\_%' ESCAPE '\\' \
+                AND name NOT LIKE 'fencepost\\_migrations%' ESCAPE '\\'",
+        )
         .and_then(|mut statement| statement.query_map([], |row| row.get(0))?.collect())
         .map_err(driver_error)?;
     if tables.is_empty() {

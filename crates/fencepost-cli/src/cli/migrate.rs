@@ -125,7 +125,7 @@ pub struct MigratePlaceArgs {
 /// How a second runner is kept out.
 #[derive(Debug, Args)]
 pub struct MigrateLockArgs {
-    /// What keeps a second runner out: a lock of the session, or a lease, which works through any pooler
+    /// What keeps a second runner out: a lock of the session, or a lease, which works through any pooler. The same for all runners
     #[arg(long, value_enum, default_value_t = LockChoice::Advisory)]
     pub lock: LockChoice,
 

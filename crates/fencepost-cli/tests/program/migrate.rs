@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use fencepost_test_support::Random;
+use fencepost_test_support::{PgBouncer, Random, skip_or_fail};
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
@@ -17,6 +17,7 @@ on_each_engine! {
     what_is_new_is_begun_and_undone,
     what_was_made_before_is_baselined,
     bad_commands_say_what_is_wrong,
+    a_store_and_a_ledger_share_a_database,
 }
 
 /// Writes a file of the folder `migrations`.
@@ -131,9 +132,29 @@ fn what_was_made_before_is_baselined() {
     let place = Place::new();
     file(&place, "0001_a.sql", "create table a (id int primary key);");
     file(&place, "0002_b.sql", "create table b (id int primary key);");
+    // What was there before, in a file too.
+    assert_eq!(place.run(&["init"]).status, 0);
     assert_eq!(migrate(&place, &["baseline", "1", "--reason", "made by hand"]).status, 0);
     assert_eq!(json(&place, &["up"]).1["applied"], serde_json::json!([2]));
     assert_eq!(json(&place, &["status"]).1["entries"][0]["state"], "baselined");
+}
+
+fn a_store_and_a_ledger_share_a_database() {
+    for ledger_first in [true, false] {
+        let place = Place::new();
+        file(&place, "0001_a.sql", "create table a (id int primary key);");
+        let make = || assert_eq!(place.run(&["queue", "create", "q"]).status, 0);
+        if !ledger_first {
+            make();
+        }
+        assert_eq!(migrate(&place, &["up"]).status, 0);
+        if ledger_first {
+            make();
+        }
+        assert_eq!(place.run(&["send", "q", "x"]).status, 0);
+        assert_eq!(place.run(&["status"]).status, 0);
+        assert_eq!(ready(&place), (0, "ready".into()));
+    }
 }
 
 fn bad_commands_say_what_is_wrong() {
@@ -154,6 +175,18 @@ fn bad_commands_say_what_is_wrong() {
     assert_eq!(migrate(&place, &["up", "--ledger", " "]).status, 2);
     let open = migrate(&place, &["status"]);
     assert_eq!((open.status, open.stderr.contains("0001_a.sql:1:8")), (2, true), "{open}");
+}
+
+/// Only what runs migrations makes a file, or a ledger.
+#[test]
+fn nothing_but_up_makes_a_file() {
+    let place = Place::new();
+    file(&place, "0001_a.sql", "create table a (id int primary key);");
+    for args in [&["down", "--to", "0"] as &[_], &["repair", "forget", "1"], &["baseline", "1"], &["import", "sqlx"]] {
+        let refused = json(&place, args);
+        assert_eq!((refused.0, &refused.1["error"]["code"]), (1, &"no_store".into()), "{args:?}");
+    }
+    assert_eq!(std::fs::read_dir(place.path("")).unwrap().count(), 1, "the folder with the files is all there is");
 }
 
 /// C12, C13: sixteen processes start at once, with ten migrations that fail when they are run twice and an index that is built concurrently.
@@ -182,6 +215,39 @@ fn c13_sixteen_runners_at_once_run_each_migration_once() {
         let left: i64 =
             runtime().block_on(async { connected(&place).await.query_one(left, &[]).await.unwrap().get(0) });
         assert_eq!(left, 0, "no lock is left");
+    });
+}
+
+/// C14: a pooler in transaction mode is noticed before anything is run; a lease works through it, also for many at once.
+#[test]
+fn c14_behind_a_pooler_a_lease_lets_one_runner_through() {
+    on_postgres(|| {
+        let place = Place::new();
+        let runtime = runtime();
+        let Some(pooler) = skip_or_fail(runtime.block_on(PgBouncer::start(database(&place)))) else { return };
+        for number in 1..=5 {
+            file(
+                &place,
+                &format!("{number:04}_t{number}.sql"),
+                &format!("create table t{number} (id bigint primary key);"),
+            );
+        }
+        file(&place, "0006_index.sql", "-- fencepost: no-transaction\ncreate index concurrently t1_by_id on t1 (id);");
+        let url = pooler.url();
+        let refused = migrate(&place, &["up", "--store", &url]);
+        assert_eq!((refused.status, refused.stderr.contains("--lock lease")), (2, true), "{refused}");
+        assert_eq!(ready(&place), (1, "never".into()), "nothing was made");
+        let args = ["migrate", "up", "--json", "--lock", "lease", "--store", &url];
+        let runners: Vec<_> = (0..6).map(|_| Running::start(&place, &args)).collect();
+        let answers: Vec<_> = runners.into_iter().map(Running::ended).collect();
+        let mut applied = Vec::new();
+        for answer in &answers {
+            assert_eq!(answer.status, 0, "{answer}");
+            applied.extend(answer.json()["applied"].as_array().unwrap().iter().map(|number| number.as_u64().unwrap()));
+        }
+        applied.sort_unstable();
+        assert_eq!(applied, (1..=6).collect::<Vec<_>>());
+        assert_eq!(ready(&place), (0, "ready".into()));
     });
 }
 

@@ -14,8 +14,8 @@ on conflict (number) do update set
     statements = excluded.statements,
     done = excluded.done,
     done_hash = excluded.done_hash,
-    failed_statement = null,
-    sqlstate = null,
-    message = null,
+    failed_statement = case when excluded.state = 'failed' then l.failed_statement end,
+    sqlstate = case when excluded.state = 'failed' then l.sqlstate end,
+    message = case when excluded.state = 'failed' then l.message end,
     tool = excluded.tool
 returning l.number

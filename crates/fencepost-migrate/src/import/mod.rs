@@ -134,6 +134,18 @@ pub(crate) fn up_to(migrations: &Migrations, number: i64, is_dirty: bool) -> Vec
 }
 
 /// The error of a database without such a ledger.
+/// The error of a table of that name that is somebody else's.
+pub(crate) fn foreign(source: Source) -> Error {
+    let (table, tool) = (source.table(), source.as_str());
+    Error::new(
+        Kind::Conflict,
+        format!("cannot import: the table `{table}` does not have the form that {tool} gives it"),
+    )
+    .coded("ledger_unknown")
+    .with("table", table)
+    .hinted("another tool may have made it; `fencepost migrate baseline` says what is there already")
+}
+
 pub(crate) fn absent(source: Source) -> Error {
     Error::new(
         Kind::NotFound,

@@ -2,9 +2,10 @@
 
 use fencepost_core::Result;
 use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
-use super::{Foreign, Source, absent, up_to};
+use super::{Foreign, Source, absent, foreign, up_to};
 use crate::run::postgres::server::failed;
 use crate::set::Migrations;
 
@@ -20,7 +21,11 @@ pub(crate) async fn read(client: &Client, migrations: &Migrations, source: Sourc
         Source::GolangMigrate => include_str!("../../sql/postgres/import/golang_migrate.sql"),
     };
     let mut rows = Vec::new();
-    for row in client.query_typed(sql, &[]).await.map_err(reading)? {
+    let other_form = |error: tokio_postgres::Error| match error.code().map(SqlState::code) {
+        Some("42703" | "42804" | "42883" | "22P02") => foreign(source).caused_by(error),
+        _ => reading(error),
+    };
+    for row in client.query_typed(sql, &[]).await.map_err(other_form)? {
         let number = row.try_get(0).map_err(reading)?;
         let (name, is_clean): (_, bool) = (row.try_get(1).map_err(reading)?, row.try_get(2).map_err(reading)?);
         match source {

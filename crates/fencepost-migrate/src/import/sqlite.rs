@@ -1,9 +1,9 @@
 //! The ledgers of other tools in a file of SQLite.
 
 use fencepost_core::Result;
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 
-use super::{Foreign, Source, absent, up_to};
+use super::{Foreign, Source, absent, foreign, up_to};
 use crate::ledger::sqlite::failed;
 use crate::set::Migrations;
 
@@ -17,7 +17,10 @@ pub(crate) fn read(connection: &Connection, migrations: &Migrations, source: Sou
         Source::Refinery => include_str!("../../sql/sqlite/import/refinery.sql"),
         Source::GolangMigrate => include_str!("../../sql/sqlite/import/golang_migrate.sql"),
     };
-    let mut statement = connection.prepare(sql).map_err(reading)?;
+    let mut statement = connection.prepare(sql).map_err(|error| match error.sqlite_error_code() {
+        Some(ErrorCode::Unknown) => foreign(source).caused_by(error),
+        _ => reading(error),
+    })?;
     let mut found = statement.query([]).map_err(reading)?;
     let mut rows = Vec::new();
     while let Some(row) = found.next().map_err(reading)? {

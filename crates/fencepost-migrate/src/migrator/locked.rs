@@ -15,6 +15,9 @@ use crate::progress::{Event, Listener};
 use crate::run::postgres::Beside;
 use crate::wait::{Pauses, is_passing};
 
+/// How long a look at the ledger may take.
+const ANSWER: Duration = Duration::from_secs(15);
+
 /// How long somebody who holds the lock and does not get on is waited for, unless told.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -159,10 +162,13 @@ impl PostgresMigrator {
     /// # Errors
     /// As [`Migrator::status_of`].
     pub async fn status(&self) -> Result<Status> {
-        let session = self.another().await?;
-        let status = self.migrator.status_of(&session).await?;
-        session.give_back();
-        Ok(status)
+        self.within(async {
+            let session = self.another().await?;
+            let status = self.migrator.status_of(&session).await?;
+            session.give_back();
+            Ok(status)
+        })
+        .await
     }
 
     /// Whether what was applied is what the files say. Takes no lock and changes nothing.
@@ -170,10 +176,13 @@ impl PostgresMigrator {
     /// # Errors
     /// As [`Migrator::verify_of`].
     pub async fn verify(&self) -> Result<Vec<Finding>> {
-        let session = self.another().await?;
-        let findings = self.migrator.verify_of(&session).await?;
-        session.give_back();
-        Ok(findings)
+        self.within(async {
+            let session = self.another().await?;
+            let findings = self.migrator.verify_of(&session).await?;
+            session.give_back();
+            Ok(findings)
+        })
+        .await
     }
 
     /// What a run would do. Takes no lock and changes nothing.
@@ -181,10 +190,13 @@ impl PostgresMigrator {
     /// # Errors
     /// As [`Migrator::plan_of`].
     pub async fn plan(&self, to: Option<u64>) -> Result<Plan<'_>> {
-        let session = self.another().await?;
-        let plan = self.migrator.plan_of(&session, to).await?;
-        session.give_back();
-        Ok(plan)
+        self.within(async {
+            let session = self.another().await?;
+            let plan = self.migrator.plan_of(&session, to).await?;
+            session.give_back();
+            Ok(plan)
+        })
+        .await
     }
 
     /// Whether the database is ready. Takes no lock and changes nothing.
@@ -192,10 +204,13 @@ impl PostgresMigrator {
     /// # Errors
     /// As [`Migrator::ready_of`].
     pub async fn ready(&self) -> Result<Readiness> {
-        let session = self.another().await?;
-        let readiness = self.migrator.ready_of(&session).await?;
-        session.give_back();
-        Ok(readiness)
+        self.within(async {
+            let session = self.another().await?;
+            let readiness = self.migrator.ready_of(&session).await?;
+            session.give_back();
+            Ok(readiness)
+        })
+        .await
     }
 
     /// Asks until the database is ready, somebody has to look, or `within` is over; the last answer. Zero asks once. A server that cannot
@@ -282,6 +297,15 @@ impl PostgresMigrator {
         outcome
     }
 
+    /// A look, in bounded time: a pooler may let in and not answer, and somebody may have the ledger locked.
+    async fn within<T>(&self, look: impl Future<Output = Result<T>>) -> Result<T> {
+        tokio::time::timeout(ANSWER, look).await.unwrap_or_else(|_| {
+            Err(Error::new(Kind::Unavailable, "cannot read the ledger: the server did not answer in time")
+                .coded("timeout")
+                .hinted("see whether a pooler has connections left, and whether somebody has the ledger locked"))
+        })
+    }
+
     async fn another(&self) -> Result<LeaseSession> {
         match &self.lock {
             Lock::Advisory(lock) => lock.another().await,
@@ -290,18 +314,26 @@ impl PostgresMigrator {
     }
 
     async fn locked(&self) -> Error {
-        let error = Error::new(Kind::Busy, "cannot run the migrations: another runner holds the lock").coded("locked");
-        let hint = "wait until it is done; `pg_terminate_backend` of its process ends it, and the lock with it";
-        let holder = match &self.lock {
-            Lock::Advisory(lock) => lock.holder().await.ok().flatten().map(|holder| {
-                let query = holder.query.clone().unwrap_or_default();
-                (holder.pid.to_string(), query)
-            }),
-            Lock::Lease(_) => None,
+        let refused = |who: &str| {
+            Error::new(Kind::Busy, format!("cannot run the migrations: another runner holds the lock{who}"))
+                .coded("locked")
         };
-        match holder {
-            Some((pid, query)) => error.with("pids", pid).with("query", query).hinted(hint),
-            None => error.hinted("wait until it is done"),
+        match &self.lock {
+            Lock::Advisory(lock) => match lock.holder().await.ok().flatten() {
+                Some(holder) => refused(&format!(": {holder}"))
+                    .with("pids", holder.pid)
+                    .with("query", holder.query.clone().unwrap_or_default())
+                    .hinted(
+                        "wait until it is done; `pg_terminate_backend` of its process ends it, and the lock with it",
+                    ),
+                None => refused("").hinted("wait until it is done"),
+            },
+            Lock::Lease(lock) => match lock.holder().await.ok().flatten() {
+                Some(holder) => {
+                    refused(&format!(": {}", holder.holder)).hinted("wait until it is done, or until its lease ends")
+                }
+                None => refused("").hinted("wait until it is done"),
+            },
         }
     }
 }

@@ -63,7 +63,7 @@ impl SqliteMigrator {
     /// # Errors
     /// `locked` when another runner went on holding the lock; otherwise as [`OnSqlite::up`](crate::OnSqlite::up).
     pub async fn up(&self, to: Option<u64>, listener: Listener<'_>) -> Result<Done> {
-        self.locked(|migrator, connection| migrator.on_sqlite(connection, listener).up(to)).await
+        self.locked(true, |migrator, connection| migrator.on_sqlite(connection, listener).up(to)).await
     }
 
     /// Undoes everything after a number.
@@ -71,7 +71,7 @@ impl SqliteMigrator {
     /// # Errors
     /// As [`Self::up`] and [`OnSqlite::down`](crate::OnSqlite::down).
     pub async fn down(&self, to: u64, listener: Listener<'_>) -> Result<Done> {
-        self.locked(|migrator, connection| migrator.on_sqlite(connection, listener).down(to)).await
+        self.locked(false, |migrator, connection| migrator.on_sqlite(connection, listener).down(to)).await
     }
 
     /// Says that the database has everything up to a number already.
@@ -79,7 +79,8 @@ impl SqliteMigrator {
     /// # Errors
     /// As [`Self::up`] and [`OnSqlite::baseline`](crate::OnSqlite::baseline).
     pub async fn baseline(&self, number: u64, reason: &Reason) -> Result<Vec<u64>> {
-        self.locked(|migrator, connection| migrator.on_sqlite(connection, &mut |_| {}).baseline(number, reason)).await
+        self.locked(false, |migrator, connection| migrator.on_sqlite(connection, &mut |_| {}).baseline(number, reason))
+            .await
     }
 
     /// Changes the ledger by hand.
@@ -87,7 +88,8 @@ impl SqliteMigrator {
     /// # Errors
     /// As [`Self::up`] and [`OnSqlite::repair`](crate::OnSqlite::repair).
     pub async fn repair(&self, repair: Repair, reason: &Reason) -> Result<()> {
-        self.locked(|migrator, connection| migrator.on_sqlite(connection, &mut |_| {}).repair(repair, reason)).await
+        self.locked(false, |migrator, connection| migrator.on_sqlite(connection, &mut |_| {}).repair(repair, reason))
+            .await
     }
 
     /// Takes over what the ledger of another tool says.
@@ -95,7 +97,7 @@ impl SqliteMigrator {
     /// # Errors
     /// As [`Self::up`] and [`OnSqlite::import`](crate::OnSqlite::import).
     pub async fn import(&self, source: Source) -> Result<Imported> {
-        self.locked(|migrator, connection| migrator.on_sqlite(connection, &mut |_| {}).import(source)).await
+        self.locked(false, |migrator, connection| migrator.on_sqlite(connection, &mut |_| {}).import(source)).await
     }
 
     /// How the database stands. Changes nothing, as do those that follow.
@@ -149,22 +151,36 @@ impl SqliteMigrator {
         }
     }
 
-    /// Does the work under the lock.
-    async fn locked<T>(&self, work: impl FnOnce(&Migrator, &mut Connection) -> Result<T>) -> Result<T> {
+    /// Does the work under the lock. Only what runs migrations makes a file where there is none.
+    async fn locked<T>(&self, makes: bool, work: impl FnOnce(&Migrator, &mut Connection) -> Result<T>) -> Result<T> {
+        if !makes && !self.file.exists() {
+            return Err(Error::new(
+                Kind::NotFound,
+                format!("cannot use `{}`: there is no such file", self.file.display()),
+            )
+            .coded("no_store")
+            .hinted("`fencepost migrate up` makes it; check the path otherwise"));
+        }
         let is_taken = match self.wait {
             Some(bound) => self.lock.acquire_within(bound).await?,
             None => self.lock.acquire().await.map(|()| true)?,
         };
         if !is_taken {
-            let error =
-                Error::new(Kind::Busy, "cannot run the migrations: another runner holds the lock").coded("locked");
             let holder = self.lock.holder().ok().flatten();
+            let who =
+                holder.as_ref().map_or_else(|| "another runner".into(), |holder| format!("process {}", holder.pid));
+            let error = Error::new(Kind::Busy, format!("cannot run the migrations: {who} holds the lock"))
+                .coded("locked")
+                .hinted("wait until it is done, or end it: the lock ends with its process");
             return Err(match holder {
-                Some(holder) => error.with("pids", holder.pid).hinted("wait until that process is done, or end it"),
-                None => error.hinted("wait until it is done"),
+                Some(holder) => error.with("pids", holder.pid),
+                None => error,
             });
         }
-        let opened = Connection::open(&self.file).map_err(|error| failed("cannot open the file", error));
+        let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        flags.set(OpenFlags::SQLITE_OPEN_CREATE, makes);
+        let opened =
+            Connection::open_with_flags(&self.file, flags).map_err(|error| failed("cannot open the file", error));
         let outcome = opened.and_then(|mut connection| work(&self.migrator, &mut connection));
         let released = self.lock.release().await;
         outcome.and_then(|done| released.map(|_| done))

@@ -74,9 +74,7 @@ impl Migrator {
 
     fn verify(&self, found: &Found) -> Result<Vec<Finding>> {
         if *found == Found::Never {
-            return Err(Error::new(Kind::NotFound, "cannot verify the migrations: none was ever applied")
-                .coded("never_applied")
-                .hinted("run them first"));
+            return Err(never());
         }
         let plan = Plan::of(&self.migrations, found.entries());
         plan.judge()?;
@@ -92,6 +90,12 @@ impl Migrator {
             None => Ok(plan),
         }
     }
+}
+
+fn never() -> Error {
+    Error::new(Kind::NotFound, "cannot find a ledger: no migration was ever applied")
+        .coded("never_applied")
+        .hinted("run them first")
 }
 
 /// How a database stands.

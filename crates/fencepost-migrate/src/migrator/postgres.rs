@@ -151,7 +151,7 @@ impl<'a> OnPostgres<'a> {
     /// # Errors
     /// `no_way_back` when a file is missing, and nothing is undone; otherwise as [`Self::up`].
     pub async fn down(&mut self, to: u64) -> Result<Done> {
-        let (found, ledger) = self.open().await?;
+        let (found, ledger) = self.there().await?;
         let files = down(&self.migrator.migrations, found.entries(), to)?;
         let steps: Vec<_> =
             files.into_iter().map(|migration| Step { migration, done: 0, because: Because::Pending }).collect();
@@ -185,7 +185,7 @@ impl<'a> OnPostgres<'a> {
     /// # Errors
     /// `not_found` when file or row is missing, `conflict` when the row is not what the repair is for.
     pub async fn repair(&mut self, repair: Repair, reason: &Reason) -> Result<()> {
-        let (found, ledger) = self.open().await?;
+        let (found, ledger) = self.there().await?;
         let Change { action, number, record } = repaired(&self.migrator.migrations, found.entries(), repair)?;
         let tx = begun(self.client).await?;
         ledger.remember(&tx, action, Some(number), Some(reason.as_str())).await?;
@@ -226,6 +226,14 @@ impl<'a> OnPostgres<'a> {
             is_pinned: self.is_pinned,
         };
         runner.run(self.client, steps).await
+    }
+
+    /// The ledger that is there.
+    async fn there(&mut self) -> Result<(Found, PostgresLedger)> {
+        match read(self.client, &self.migrator.ledger).await? {
+            (Found::Never, _) => Err(super::never()),
+            (found, name) => Ok((found, PostgresLedger::new(name, self.migrator.runner.clone()))),
+        }
     }
 
     /// The ledger, which is made when there is none.

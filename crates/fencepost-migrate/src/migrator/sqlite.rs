@@ -109,7 +109,7 @@ impl OnSqlite<'_> {
     /// # Errors
     /// `no_way_back` when a file is missing, and nothing is undone; otherwise as [`Self::up`].
     pub fn down(&mut self, to: u64) -> Result<Done> {
-        let (found, ledger) = self.open()?;
+        let (found, ledger) = self.there()?;
         let files = down(&self.migrator.migrations, found.entries(), to)?;
         let steps: Vec<_> =
             files.into_iter().map(|migration| Step { migration, done: 0, because: Because::Pending }).collect();
@@ -143,7 +143,7 @@ impl OnSqlite<'_> {
     /// # Errors
     /// `not_found` when file or row is missing, `conflict` when the row is not what the repair is for.
     pub fn repair(&mut self, repair: Repair, reason: &Reason) -> Result<()> {
-        let (found, ledger) = self.open()?;
+        let (found, ledger) = self.there()?;
         let Change { action, number, record } = repaired(&self.migrator.migrations, found.entries(), repair)?;
         let tx = begun(self.connection)?;
         ledger.remember(&tx, action, Some(number), Some(reason.as_str()))?;
@@ -176,6 +176,14 @@ impl OnSqlite<'_> {
     fn run(&mut self, ledger: &SqliteLedger, steps: &[Step<'_>]) -> Result<()> {
         let mut runner = Runner { ledger, options: &self.migrator.options, listener: self.listener };
         runner.run(self.connection, steps)
+    }
+
+    /// The ledger that is there.
+    fn there(&mut self) -> Result<(Found, SqliteLedger)> {
+        match read(self.connection, &self.migrator.ledger)? {
+            (Found::Never, _) => Err(super::never()),
+            (found, name) => Ok((found, SqliteLedger::new(name, self.migrator.runner.clone()))),
+        }
     }
 
     /// The ledger, which is made when there is none.

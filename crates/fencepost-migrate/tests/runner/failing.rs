@@ -1,9 +1,9 @@
 //! C15, C17, C18, C21: statements that fail, and files that are not what was applied.
 
 use fencepost_core::Kind;
-use fencepost_migrate::State;
+use fencepost_migrate::{Repair, State};
 
-use crate::support::{Database, codes, failure, migrator};
+use crate::support::{Database, codes, failure, migrator, reason};
 
 const NO: &str = "-- fencepost: no-transaction\n";
 
@@ -139,4 +139,57 @@ async fn c21_an_error_has_its_place_and_what_the_server_says() {
         database.up(&migrator([("1_a.sql", "create subscription s connection 'x' publication p")])).await.unwrap_err();
     assert_eq!(error.fact("sqlstate"), Some("25001"));
     assert!(error.hint().unwrap().contains("no-transaction"));
+}
+
+/// A statement that only its commit refuses is the one that failed: what comes after it was never run.
+#[tokio::test]
+async fn c15_a_refused_commit_of_one_statement_is_that_statements() {
+    let Some(mut database) = Database::new().await else { return };
+    let text = |parent: i32| {
+        format!(
+            "{NO}create table parent (id int primary key);\n\
+            create table child (parent int references parent deferrable initially deferred);\n\
+            insert into child values ({parent});\ninsert into parent values (2);"
+        )
+    };
+    let bad = migrator([("1_a.sql", &text(1))]);
+    let error = database.up(&bad).await.unwrap_err();
+    assert_eq!((error.code(), error.fact("statement")), ("migration_failed", Some("3")));
+    assert_eq!(database.stand(&bad, 1).await, Some((State::Failed, 2, Some(3))));
+    assert_eq!(database.value("select count(*) from parent").await, "0", "what comes after it was not run");
+    let good =
+        migrator([("1_a.sql", &text(1).replace("insert into child values (1);", "insert into parent values (1);"))]);
+    assert_eq!(database.up(&good).await.unwrap().numbers, [1]);
+    assert_eq!(database.value("select count(*) from parent").await, "2");
+}
+
+/// A file whose failed rest was taken out of it is done.
+#[tokio::test]
+async fn c15_a_file_of_which_nothing_is_left_is_applied() {
+    let Some(mut database) = Database::new().await else { return };
+    let bad = migrator([("1_a.sql", &format!("{NO}create table a (id int);\ninsert into a values (1);\nselect 1/0;"))]);
+    assert!(database.up(&bad).await.is_err());
+    let good = migrator([("1_a.sql", &format!("{NO}create table a (id int);\ninsert into a values (1);"))]);
+    assert_eq!(database.up(&good).await.unwrap().numbers, [1]);
+    assert_eq!(database.stand(&good, 1).await, Some((State::Applied, 2, None)));
+    assert_eq!(database.up(&good).await.unwrap().numbers, Vec::<u64>::new());
+}
+
+/// What was done stays done when what it had set cannot be set again, and the option that made it so may not go.
+#[tokio::test]
+async fn c15_what_is_done_is_never_done_again() {
+    let Some(mut database) = Database::new().await else { return };
+    let text = "create table a (id int);\nset search_path = public, extra;\ninsert into a values (1);\nselect 1/0;";
+    let bad = migrator([("1_a.sql", &format!("{NO}{text}"))]);
+    assert!(database.up(&bad).await.is_err());
+    assert_eq!(database.stand(&bad, 1).await, Some((State::Failed, 3, Some(4))));
+    let whole = migrator([("1_a.sql", text)]);
+    assert_eq!(database.up(&whole).await.unwrap_err().code(), "migration_edited");
+    let accepted = Repair::Accept { number: 1 };
+    bad.on_postgres(&mut database.client, &mut |_| {}).repair(accepted, &reason()).await.unwrap();
+    let failed = database.entry(&bad, 1).await.unwrap().failed.expect("where and why is kept");
+    assert_eq!((failed.statement, failed.sqlstate.as_deref()), (4, Some("22012")));
+    let good = migrator([("1_a.sql", &format!("{NO}{}", text.replace("1/0", "1")))]);
+    assert_eq!(database.up(&good).await.unwrap().numbers, [1]);
+    assert_eq!(database.value("select count(*) from a").await, "1");
 }

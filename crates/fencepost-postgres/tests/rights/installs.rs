@@ -58,9 +58,15 @@ async fn an_upgrade_by_somebody_else_gives_him_nothing() {
     let Some(server) = skip_or_fail(PgServer::private_with(DEFAULT_MAJOR, &[("fsync", "off")]).await) else { return };
     let database = server.database().await.unwrap();
     let admin = database.connect().await.unwrap();
-    run(&admin, &format!("create role installer login; grant create on database {} to installer", database.name()))
-        .await;
-    let url = format!("postgres://installer@{}/{}", server.address(), database.name());
+    run(
+        &admin,
+        &format!(
+            "create role installer login password 'secret'; grant create on database {} to installer",
+            database.name()
+        ),
+    )
+    .await;
+    let url = format!("postgres://installer:secret@{}/{}", server.address(), database.name());
     PostgresStore::open(&url, options().create(true)).await.unwrap();
     run(&admin, "update fencepost.installed set checksum = '', name = '0.0.1' where version = 0").await;
     PostgresStore::open(&database.url(), options().create(true)).await.unwrap();

@@ -1,19 +1,24 @@
 //! `fencepost migrate up` and `down`: says what is to be done, and does it.
 
-use fencepost::Result;
+use std::time::Duration;
+
 use fencepost::migrate::{Because, Done, Plan, RunOptions, Step};
+use fencepost::{Error, Result};
 use serde_json::{Value, json};
 
 use super::story::Story;
-use super::target::{Target, span};
+use super::target::Target;
 use super::title;
 use crate::cli::{MigrateDownArgs, MigrateUpArgs};
 use crate::printer::Printer;
 use crate::text;
 
+const LEAST: Duration = Duration::from_millis(1);
+const MOST: Duration = Duration::from_secs(3_600);
+
 /// Runs `up`.
 pub async fn run(url: &str, args: &MigrateUpArgs, printer: &Printer) -> Result<()> {
-    let lock_timeout = span(&args.lock_timeout, "lock-timeout", "a bound for locks")?;
+    let lock_timeout = lock_timeout(&args.lock_timeout)?;
     let target = Target::locking(url, &args.place, &args.lock, RunOptions { lock_timeout, ..RunOptions::default() })?;
     let plan = target.plan(args.to).await?;
     plan.judge()?;
@@ -50,6 +55,15 @@ pub async fn down(url: &str, args: &MigrateDownArgs, printer: &Printer) -> Resul
     let done = target.down(args.to, &mut |event| story.tell(event)).await;
     story.end();
     answer(&done?, "undone", printer)
+}
+
+fn lock_timeout(text: &str) -> Result<Duration> {
+    let allowed = "allowed is from `1ms` to `1h`";
+    let within = |span| {
+        let fits = (LEAST..=MOST).contains(&span);
+        if fits { Ok(span) } else { Err(Error::invalid("the bound is out of range", allowed)) }
+    };
+    text::parse_within(text, "lock-timeout", "a bound for locks", allowed, within)
 }
 
 fn answer(done: &Done, verb: &str, printer: &Printer) -> Result<()> {

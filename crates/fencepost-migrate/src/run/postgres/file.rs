@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use fencepost_core::Result;
+use fencepost_core::{Error, Kind, Result};
 use tokio_postgres::Client;
 
 use super::failure::{Refused, Stopped};
@@ -15,6 +15,7 @@ use crate::ledger::{Record, State};
 use crate::plan::{Because, Step};
 use crate::progress::Event;
 use crate::run::jittered;
+use crate::sql::Statement;
 
 impl Runner<'_> {
     /// Runs what is not done of a file.
@@ -22,6 +23,9 @@ impl Runner<'_> {
         let migration = step.migration;
         let (number, statements) = (migration.number, migration.statements.len());
         let done = if migration.options.no_transaction { step.done } else { 0 };
+        if !self.is_pinned && migration.options.no_transaction {
+            sets_nothing(migration)?;
+        }
         self.tell(Event::FileStarted { number, name: migration.name.clone(), statements, done });
         let task = Task { migration, since: Instant::now(), session };
         let outcome = if migration.options.no_transaction {
@@ -39,7 +43,8 @@ impl Runner<'_> {
                 // Who has no connection can record nothing; the ledger says what was recorded before.
                 // A way back that failed is undone as a whole: the migration stays applied.
                 let is_recorded = !refused.is_lost() && migration.direction == Direction::Up;
-                let recorded = if !is_recorded { Ok(()) } else { self.record_failure(client, &task, &refused).await };
+                let recorded =
+                    if !is_recorded { Ok(()) } else { self.record_failure(client, &task, &refused, done).await };
                 let error = refused.into_error(migration);
                 Err(match recorded {
                     Ok(()) => error,
@@ -58,7 +63,9 @@ impl Runner<'_> {
         because: Because,
     ) -> Result<(), Stopped> {
         let migration = task.migration;
-        let begun = Record { done, ..Record::new(migration, State::Running) };
+        // What was left may have been taken out of the file.
+        let state = if done == migration.statements.len() { State::Applied } else { State::Running };
+        let begun = Record { done, ..Record::new(migration, state) };
         self.record(client, task, &begun).await?;
         let mut outcome = again(client, migration, done).await;
         for at in done..migration.statements.len() {
@@ -81,7 +88,8 @@ impl Runner<'_> {
             match self.once(client, task, unit).await {
                 Err(Stopped::Statement(refused)) if refused.is_transient() && attempt < self.options.attempts => {
                     let pause = jittered(self.options.lock_timeout_of(task.migration))?;
-                    let (number, statement) = (task.migration.number, refused.at + 1);
+                    let number = task.migration.number;
+                    let statement = (refused.at + 1).min(task.migration.statements.len());
                     self.tell(Event::Retried { number, statement, attempt, pause, by: refused.blockers });
                     tokio::time::sleep(pause).await;
                     attempt += 1;
@@ -91,8 +99,15 @@ impl Runner<'_> {
         }
     }
 
-    async fn record_failure(&mut self, client: &mut Client, task: &Task<'_>, refused: &Refused) -> Result<()> {
-        let done = if task.migration.options.no_transaction { refused.at } else { 0 };
+    /// INVARIANT: what was done stays done, also when what it had set could not be set again.
+    async fn record_failure(
+        &mut self,
+        client: &mut Client,
+        task: &Task<'_>,
+        refused: &Refused,
+        done: usize,
+    ) -> Result<()> {
+        let done = if task.migration.options.no_transaction { refused.at.max(done) } else { 0 };
         let failed_at = Some(refused.recorded(task.migration));
         let record = Record { done, failed: failed_at, ..Record::new(task.migration, State::Failed) };
         self.record(client, task, &record).await
@@ -110,16 +125,39 @@ impl Runner<'_> {
     }
 }
 
+/// Refuses a file that needs a session of its own where there is none: what it sets would stay with a session of the pooler, or not be there
+/// for its next statement.
+fn sets_nothing(migration: &Migration) -> Result<()> {
+    match migration.statements.iter().position(is_setting) {
+        None => Ok(()),
+        Some(at) => Err(Error::new(
+            Kind::Unsupported,
+            format!(
+                "cannot run migration {} under a lease: its statement {} sets something for a session",
+                migration.number,
+                at + 1
+            ),
+        )
+        .coded("session_setting")
+        .with("number", migration.number)
+        .hinted("qualify names instead, or run it by `--lock advisory` on a connection to the server itself")),
+    }
+}
+
+/// Whether a statement changes what holds for the session.
+fn is_setting(statement: &Statement) -> bool {
+    let words: Vec<&str> = statement.words.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["SET", "LOCAL" | "CONSTRAINTS" | "TRANSACTION", ..] => false,
+        ["SET" | "RESET", ..] => true,
+        _ => false,
+    }
+}
+
 /// Sets again what the statements that are done have set for the session.
 async fn again(client: &Client, migration: &Migration, done: usize) -> Result<(), Stopped> {
     for (at, statement) in migration.statements.iter().enumerate().take(done) {
-        let words: Vec<&str> = statement.words.iter().map(String::as_str).collect();
-        let is_setting = match words.as_slice() {
-            ["SET", "LOCAL" | "CONSTRAINTS" | "TRANSACTION", ..] => false,
-            ["SET" | "RESET", ..] => true,
-            _ => false,
-        };
-        if is_setting {
+        if is_setting(statement) {
             let set = client.batch_execute(migration.text_of(statement)).await;
             set.map_err(|error| Refused::stop(at, error, Vec::new()))?;
         }

@@ -113,7 +113,12 @@ impl Runner<'_> {
         };
         let (restored, recorded) = tokio::join!(biased; task.session.restore_in(tx.client(), scope), record);
         restored.and(recorded)?;
-        tx.commit().await.map_err(|error| Refused::stop(task.migration.statements.len(), error, Vec::new()))
+        // A commit that is refused is the statement's own, or belongs to the file as a whole.
+        let at = match scope {
+            Scope::Transaction => end - 1,
+            Scope::Session => task.migration.statements.len(),
+        };
+        tx.commit().await.map_err(|error| Refused::stop(at, error, Vec::new()))
     }
 
     /// Runs a statement that commits by itself, and records it afterwards. An index that a build has left behind is seen to first.

@@ -89,7 +89,7 @@ impl Runner<'_> {
             Err(Stopped::Statement(refused)) => {
                 // A way back that failed is undone as a whole: the migration stays applied.
                 let recorded = match migration.direction {
-                    Direction::Up => self.record_failure(connection, &task, &refused),
+                    Direction::Up => self.record_failure(connection, &task, &refused, done),
                     Direction::Down => Ok(()),
                 };
                 let error = refused.into_error(migration);
@@ -102,7 +102,9 @@ impl Runner<'_> {
     }
 
     fn by_statement(&mut self, connection: &mut Connection, task: &Task<'_>, done: usize) -> Result<(), Stopped> {
-        let begun = Record { done, ..Record::new(task.migration, State::Running) };
+        // What was left may have been taken out of the file.
+        let state = if done == task.migration.statements.len() { State::Applied } else { State::Running };
+        let begun = Record { done, ..Record::new(task.migration, state) };
         self.record(connection, task, begun)?;
         setting::again(connection, task.migration, done)?;
         for at in done..task.migration.statements.len() {
@@ -162,7 +164,12 @@ impl Runner<'_> {
                 self.ledger.remove(&tx, migration.number)?;
             }
         }
-        tx.commit().map_err(|error| Refused::stop(migration.statements.len(), error))
+        // A commit that is refused is the statement's own, or belongs to the file as a whole.
+        let at = match unit {
+            Unit::Statement(at) => at,
+            Unit::File => migration.statements.len(),
+        };
+        tx.commit().map_err(|error| Refused::stop(at, error))
     }
 
     /// Runs a statement to its last row.
@@ -181,8 +188,15 @@ impl Runner<'_> {
         Ok(())
     }
 
-    fn record_failure(&mut self, connection: &mut Connection, task: &Task<'_>, refused: &Refused) -> Result<()> {
-        let done = if task.migration.options.no_transaction { refused.at } else { 0 };
+    /// INVARIANT: what was done stays done, also when what it had set could not be set again.
+    fn record_failure(
+        &mut self,
+        connection: &mut Connection,
+        task: &Task<'_>,
+        refused: &Refused,
+        done: usize,
+    ) -> Result<()> {
+        let done = if task.migration.options.no_transaction { refused.at.max(done) } else { 0 };
         let failed_at = Some(refused.recorded(task.migration));
         self.record(connection, task, Record { done, failed: failed_at, ..Record::new(task.migration, State::Failed) })
     }
