@@ -125,7 +125,7 @@ pub struct MigratePlaceArgs {
 /// How a second runner is kept out.
 #[derive(Debug, Args)]
 pub struct MigrateLockArgs {
-    /// What keeps a second runner out: a lock of the session, or a lease, which works through any pooler. The same for all runners
+    /// What keeps a second runner out, the same for all of a ledger; a lease works through any pooler
     #[arg(long, value_enum, default_value_t = LockChoice::Advisory)]
     pub lock: LockChoice,
 

@@ -14,7 +14,7 @@ use crate::ledger::{Action, Found};
 use crate::plan::{Because, Finding, Plan, Step};
 use crate::progress::{Event, Listener};
 use crate::run::postgres::server::failed;
-use crate::run::postgres::{Beside, Fence, Notice, Runner, SessionIsTheLock, begin};
+use crate::run::postgres::{Beside, Fence, Notice, Runner, SessionIsTheLock, begin, bounded};
 use crate::wait::{Pauses, is_passing};
 
 /// A session on which migrations are run. Whoever has it holds the lock, or is alone with the database.
@@ -166,7 +166,7 @@ impl<'a> OnPostgres<'a> {
     pub async fn baseline(&mut self, number: u64, reason: &Reason) -> Result<Vec<u64>> {
         let (found, ledger) = self.open().await?;
         let change = baseline(&self.migrator.migrations, found.entries(), number)?;
-        let tx = begun(self.client).await?;
+        let tx = begun(self.client, self.migrator.options.lock_timeout).await?;
         for record in &change.records {
             ledger.remember(&tx, Action::Baselined, Some(record.migration.number), Some(reason.as_str())).await?;
             ledger.mark(&tx, record).await?;
@@ -187,7 +187,7 @@ impl<'a> OnPostgres<'a> {
     pub async fn repair(&mut self, repair: Repair, reason: &Reason) -> Result<()> {
         let (found, ledger) = self.there().await?;
         let Change { action, number, record } = repaired(&self.migrator.migrations, found.entries(), repair)?;
-        let tx = begun(self.client).await?;
+        let tx = begun(self.client, self.migrator.options.lock_timeout).await?;
         ledger.remember(&tx, action, Some(number), Some(reason.as_str())).await?;
         match &record {
             Some(record) => ledger.mark(&tx, record).await?,
@@ -206,7 +206,7 @@ impl<'a> OnPostgres<'a> {
         let (found, _) = read(self.client, &self.migrator.ledger).await?;
         let (records, imported) = crate::import::matched(&self.migrator.migrations, found.entries(), source, &rows)?;
         let (_, ledger) = self.open().await?;
-        let tx = begun(self.client).await?;
+        let tx = begun(self.client, self.migrator.options.lock_timeout).await?;
         for record in &records {
             ledger.remember(&tx, Action::Imported, Some(record.migration.number), Some(source.table())).await?;
             ledger.mark(&tx, record).await?;
@@ -241,7 +241,7 @@ impl<'a> OnPostgres<'a> {
         let (found, name) = read(self.client, &self.migrator.ledger).await?;
         let ledger = PostgresLedger::new(name, self.migrator.runner.clone());
         if found == Found::Never {
-            let tx = begun(self.client).await?;
+            let tx = begun(self.client, self.migrator.options.lock_timeout).await?;
             ledger.create(&tx).await?;
             commit(self.fence, tx).await?;
         }
@@ -249,8 +249,12 @@ impl<'a> OnPostgres<'a> {
     }
 }
 
-async fn begun(client: &mut Client) -> Result<Transaction<'_>> {
-    begin(client).await.map_err(|error| failed("cannot begin", error))
+/// Begins a change by hand. It waits no longer for somebody who has the ledger locked than a statement would.
+async fn begun(client: &mut Client, lock_timeout: Duration) -> Result<Transaction<'_>> {
+    let attempted = |error| failed("cannot begin", error);
+    let tx = begin(client).await.map_err(attempted)?;
+    bounded(&tx, lock_timeout).await.map_err(attempted)?;
+    Ok(tx)
 }
 
 /// Commits a change by hand, if the lock is still held.

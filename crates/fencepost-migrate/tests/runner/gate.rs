@@ -43,7 +43,8 @@ async fn c19_the_answer_does_not_wait_for_a_migration_that_holds_locks() {
         let mut listener = |_| {};
         let mut session = migrator.on_postgres(&mut database.client, &mut listener);
         let looked = async {
-            let waiting = "select count(*) from pg_locks where locktype = 'advisory' and not granted";
+            let waiting = "select count(*) from pg_locks where locktype = 'advisory' and not granted \
+            and database = (select oid from pg_database where datname = current_database())";
             while database.other.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0) == 0 {
                 tokio::task::yield_now().await;
             }

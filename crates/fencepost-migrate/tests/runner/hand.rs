@@ -1,7 +1,9 @@
 //! What is changed by hand: baseline, repair, ways back; each written down.
 
+use std::time::Duration;
+
 use fencepost_core::Kind;
-use fencepost_migrate::{Repair, State};
+use fencepost_migrate::{Repair, RunOptions, State};
 
 use crate::support::{Database, migrator, reason};
 
@@ -88,4 +90,23 @@ async fn ways_back_are_gone_the_latest_first_or_not_at_all() {
     assert_eq!(database.stand(&bad, 3).await, Some((State::Applied, 1, None)));
     let undone = "select count(*) from fencepost_migrations_history where action = 'undone'";
     assert_eq!(database.value(undone).await, "2");
+}
+
+/// Who has the ledger locked, in a session that was left open, does not keep a change by hand waiting for ever.
+#[tokio::test]
+async fn a_locked_ledger_is_not_waited_for_without_bound() {
+    let Some(mut database) = Database::new().await else { return };
+    database.up(&migrator([("1_a.sql", "create table a ()")])).await.unwrap();
+    let impatient = RunOptions { lock_timeout: Duration::from_millis(50), ..RunOptions::default() };
+    let edited = migrator([("1_a.sql", "create table a (id int)")]).options(impatient);
+    database.run("begin; update fencepost_migrations set tool = 'psql'").await;
+    let repaired =
+        edited.on_postgres(&mut database.client, &mut |_| {}).repair(Repair::Accept { number: 1 }, &reason()).await;
+    assert_eq!(repaired.unwrap_err().kind(), Kind::Busy);
+    database.run("rollback").await;
+    edited
+        .on_postgres(&mut database.client, &mut |_| {})
+        .repair(Repair::Accept { number: 1 }, &reason())
+        .await
+        .unwrap();
 }

@@ -109,7 +109,8 @@ async fn what_another_runner_recorded_meanwhile_is_not_written_over() {
     let mut listener = |_| {};
     let mut session = files.on_postgres(&mut database.client, &mut listener);
     let overtaken = async {
-        let waiting = "select count(*) from pg_locks where locktype = 'advisory' and not granted";
+        let waiting = "select count(*) from pg_locks where locktype = 'advisory' and not granted \
+            and database = (select oid from pg_database where datname = current_database())";
         while database.other.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0) == 0 {
             tokio::task::yield_now().await;
         }

@@ -16,6 +16,10 @@ fn files() -> Migrator {
     Migrator::new(Migrations::of(files, Dialect::Postgres).unwrap())
 }
 
+/// Advisory locks of this database; other tests have theirs in the same server.
+const LEFT: &str = "select count(*) from pg_locks where locktype = 'advisory' \
+    and database = (select oid from pg_database where datname = current_database())";
+
 async fn all_at_once(mode: LockMode) {
     let Some(database) = Database::new().await else { return };
     let url = Arc::new(database.database.url());
@@ -33,7 +37,7 @@ async fn all_at_once(mode: LockMode) {
         run += runner.await.unwrap().unwrap();
     }
     assert_eq!((run, database.value("select count(*) from counted").await.as_str()), (10, "9"));
-    assert_eq!(database.value("select count(*) from pg_locks where locktype = 'advisory'").await, "0");
+    assert_eq!(database.value(LEFT).await, "0");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -54,7 +58,8 @@ async fn a_session_that_is_ended_ends_the_run_and_the_next_one_completes() {
         PostgresMigrator::at(&database.database.url(), migrator([("1_a.sql", text)]), LockMode::Advisory).unwrap();
     database.run("select pg_advisory_lock(7)").await;
     let killed = async {
-        let waits = "select count(pg_terminate_backend(pid)) from pg_locks where locktype = 'advisory' and not granted";
+        let waits = "select count(pg_terminate_backend(pid)) from pg_locks where locktype = 'advisory' and not granted \
+            and database = (select oid from pg_database where datname = current_database())";
         while database.value(waits).await == "0" {
             tokio::task::yield_now().await;
         }

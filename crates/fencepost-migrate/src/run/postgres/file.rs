@@ -7,7 +7,7 @@ use tokio_postgres::Client;
 
 use super::failure::{Refused, Stopped};
 use super::server::failed;
-use super::session::{Scope, Session};
+use super::session::{Scope, Session, bounded};
 use super::statement::{Task, Unit};
 use super::{Runner, begin};
 use crate::file::{Direction, Migration};
@@ -119,6 +119,8 @@ impl Runner<'_> {
         let record = Record { milliseconds: task.milliseconds(), ..record.clone() };
         let tx = begin(client).await.map_err(attempted)?;
         task.session.restore_in(tx.client(), Scope::Transaction).await?;
+        // Somebody may have the ledger locked.
+        bounded(&tx, self.options.lock_timeout_of(task.migration)).await.map_err(attempted)?;
         self.fence.check(&tx).await?;
         self.ledger.write(&tx, &record).await?;
         tx.commit().await.map_err(attempted)

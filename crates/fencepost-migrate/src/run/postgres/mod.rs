@@ -19,6 +19,7 @@ use crate::progress::{Event, Listener};
 use crate::run::RunOptions;
 
 use session::Session;
+pub(crate) use session::bounded;
 
 pub use watch::Beside;
 

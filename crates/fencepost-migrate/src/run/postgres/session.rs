@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use fencepost_core::Result;
-use tokio_postgres::Client;
 use tokio_postgres::types::Type;
+use tokio_postgres::{Client, Transaction};
 
 use super::server::failed;
 
@@ -106,4 +106,9 @@ pub(super) async fn settle(
     let sql = include_str!("../../../sql/postgres/settle.sql");
     let values = [(&lock as _, Type::TEXT), (&statement as _, Type::TEXT), (&is_local as _, Type::BOOL)];
     client.query_typed_one(sql, &values).await.map(|row| row.get(0))
+}
+
+/// Lets what follows in the transaction wait for locks for so long.
+pub(crate) async fn bounded(tx: &Transaction<'_>, lock_timeout: Duration) -> Result<(), tokio_postgres::Error> {
+    settle(tx.client(), lock_timeout, None, Scope::Transaction).await.map(drop)
 }
