@@ -23,12 +23,21 @@ pub(crate) struct PostgresLedger {
 /// Reads the ledger of that name, in one round trip when it is there. Also the name with the schema in which it is, or would be.
 pub(crate) async fn read(client: &Client, name: &LedgerName) -> Result<(Found, LedgerName)> {
     let sql = name.fill(include_str!("../../sql/postgres/read.sql"));
-    let rows = match client.query_typed(&sql, &[(&name.path(), Type::TEXT)]).await {
-        Ok(rows) => rows,
-        Err(error) if error.code().is_some_and(|state| matches!(state.code(), "42P01" | "3F000" | "42703")) => {
-            return not_as_expected(client, name, error).await;
+    let mut tries = 0;
+    let rows = loop {
+        tries += 1;
+        match client.query_typed(&sql, &[(&name.path(), Type::TEXT)]).await {
+            Ok(rows) => break rows,
+            Err(error) if error.code().is_some_and(|state| matches!(state.code(), "42P01" | "3F000" | "42703")) => {
+                match absent(client, name).await? {
+                    Some(absent) => return Ok(absent),
+                    // RACE: another runner may have made it since.
+                    None if tries < 3 => {}
+                    None => return Err(damaged("a table or a column of it is missing".into()).caused_by(error)),
+                }
+            }
+            Err(error) => return Err(failed(READING, error)),
         }
-        Err(error) => return Err(failed(READING, error)),
     };
     let first = rows.first().ok_or_else(|| damaged("it gives no answer".into()))?;
     let (found_in, current): (Option<String>, Option<String>) = (get(first, "found_in")?, get(first, "current")?);
@@ -42,12 +51,8 @@ pub(crate) async fn read(client: &Client, name: &LedgerName) -> Result<(Found, L
     Ok((Found::There(entries), resolved(name, found_in)?))
 }
 
-/// A table or a column is missing: there is no ledger, or half of one, or one of a later form.
-async fn not_as_expected(
-    client: &Client,
-    name: &LedgerName,
-    error: tokio_postgres::Error,
-) -> Result<(Found, LedgerName)> {
+/// A table or a column is missing. Where it would be, when there is no ledger; nothing when there is one, or half of one, by now.
+async fn absent(client: &Client, name: &LedgerName) -> Result<Option<(Found, LedgerName)>> {
     let question = "select current_schema()::text, to_regclass($1) is not null, to_regclass($2) is not null";
     let (ledger, history) = (name.path(), name.fill("{history}"));
     let answer = client.query_typed_one(question, &[(&ledger, Type::TEXT), (&history, Type::TEXT)]).await;
@@ -55,13 +60,13 @@ async fn not_as_expected(
     let (current, has_ledger, has_history): (Option<String>, bool, bool) =
         (answer.get(0), answer.get(1), answer.get(2));
     if !has_ledger && !has_history {
-        return Ok((Found::Never, resolved(name, name.schema().map(str::to_owned).or(current))?));
+        return resolved(name, name.schema().map(str::to_owned).or(current)).map(|name| Some((Found::Never, name)));
     }
     if has_history {
         let format = client.query_typed_one(&name.fill("select max(format) from {history}"), &[]).await;
         judge_format(format.map_err(|error| failed(READING, error))?.get(0))?;
     }
-    Err(damaged("a table or a column of it is missing".into()).caused_by(error))
+    Ok(None)
 }
 
 fn resolved(name: &LedgerName, schema: Option<String>) -> Result<LedgerName> {
