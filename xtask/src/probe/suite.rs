@@ -64,12 +64,17 @@ impl Suite {
         Ok(Self { programs })
     }
 
-    /// Runs the tests of `package`.
-    pub fn run(&self, package: &str) -> Result<Results> {
+    /// Runs the tests of `package`, all of them or those that are named.
+    pub fn run(&self, package: &str, named: &[&str]) -> Result<Results> {
         let programs = self.programs.get(package).ok_or_else(|| format!("{package} has no tests that watch guards"))?;
         let mut all = Results::default();
         for program in programs {
-            let output = workspace::output(Command::new(&program.path).current_dir(&program.folder))?;
+            let mut command = Command::new(&program.path);
+            command.current_dir(&program.folder).args(named);
+            if !named.is_empty() {
+                command.arg("--exact");
+            }
+            let output = workspace::output(&mut command)?;
             let output = String::from_utf8_lossy(&output.stdout);
             let of_one = results(&output)
                 .ok_or_else(|| format!("the tests of {package} did not run to their end:\n{output}"))?;
