@@ -66,4 +66,12 @@ async fn what_is_due_later_is_found_when_it_is_due() {
         assert_eq!(consume(&script, token).await, found);
         script.stage.judge_aside().await;
     }
+    // Nothing is due by now; the next one that fails is.
+    script.send(1).await;
+    let row = &call(&script.admin, &format!("select batch_id from fencepost.receive({own})")).await.unwrap()[0];
+    let batch: i64 = row.get(0);
+    run(&script.admin, &format!("select fencepost.nack({own}, {batch}, 3, '5 s', 'later')")).await;
+    run(&script.admin, &format!("select fencepost.ack({own}, {batch})")).await;
+    script.stage.pass(5);
+    assert_eq!(consume(&script, token).await, [3]);
 }
