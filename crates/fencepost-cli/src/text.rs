@@ -4,6 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use fencepost::{Error, Result, Timestamp};
 
+pub use fencepost::{harmless, visible};
+
 /// A number with its thousands set apart, for people.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
@@ -121,25 +123,9 @@ pub fn excerpt(text: &str, most: usize) -> String {
     if fits { shown } else { shown.chars().take(most.saturating_sub(1)).chain(['…']).collect() }
 }
 
-/// Text of others as it may reach a terminal, line breaks kept and other control characters shown.
-pub fn harmless(text: &str) -> String {
-    let keep = |c: char| if c == '\n' { vec![c] } else { visible(c).collect() };
-    text.chars().flat_map(keep).collect()
-}
-
 /// Text of others as it may reach a line of a terminal, with control characters shown.
 pub fn shown(text: &str) -> String {
     text.chars().flat_map(visible).collect()
-}
-
-/// A character, or how it is written when it controls a terminal or the direction of its text, breaks lines, or cannot be seen.
-pub fn visible(c: char) -> impl Iterator<Item = char> {
-    let directs = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let breaks = matches!(c, '\u{2028}' | '\u{2029}');
-    let hides = matches!(c, '\u{200b}' | '\u{2060}'..='\u{2064}' | '\u{206a}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
-    let is_escaped = c.is_control() || directs || breaks || hides;
-    let (plain, escaped) = if is_escaped { (None, Some(c.escape_default())) } else { (Some(c), None) };
-    plain.into_iter().chain(escaped.into_iter().flatten())
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ mod reader;
 pub mod refusal;
 pub mod slot;
 mod store;
+mod visible;
 mod wake;
 
 pub use clock::{BootInstant, Clock, Deadline, HostClock, ManualClock, Moment, Timestamp, Ttl};
@@ -47,4 +48,5 @@ pub use queue::{Checkpoint, Created, Dropped, OnceTtl, Position, QueueStatus, Qu
 pub use reader::{Page, Readers};
 pub use slot::{AckReceived, Batch, ClaimSlot, Release, Renewal, SlotGrant, SlotStatus, SlotToken, Slots};
 pub use store::{Store, StoreInfo};
+pub use visible::{harmless, visible};
 pub use wake::{Closed, Topic, WakeHub, WakeReceiver, Wakeups};

@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
-use fencepost_core::{Error, Kind};
+use fencepost_core::{Error, Kind, harmless};
 
 /// Where something is in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,17 +109,6 @@ impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.place, self.message)
     }
-}
-
-/// Text of others as it may reach a terminal, line breaks kept.
-pub(crate) fn harmless(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        let directs =
-            matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if c != '\n' && (c.is_control() || directs) { shown.extend(c.escape_unicode()) } else { shown.push(c) }
-    }
-    shown
 }
 
 /// The word of `text` that begins at `at`, or else the character there.

@@ -2,11 +2,48 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::ops::Range;
 
-use fencepost_core::{Error, Kind};
+use fencepost_core::{Error, Kind, harmless};
 
-use crate::diagnostic::{Diagnostic, harmless};
+use crate::diagnostic::Diagnostic;
+use crate::file::Migration;
 use crate::progress::Blocker;
+
+/// The number of a statement, from 1; of the last one for what is behind them all, the commit.
+pub(crate) fn number_of(migration: &Migration, at: usize) -> usize {
+    (at + 1).min(migration.statements.len())
+}
+
+/// What is wrong with the statement `at`, or with the commit behind them all. `part`: what of its text is meant.
+pub(crate) fn diagnosed(
+    migration: &Migration,
+    at: usize,
+    part: impl FnOnce(&str) -> Range<usize>,
+    message: &str,
+    hint: String,
+) -> Diagnostic {
+    match migration.statements.get(at) {
+        Some(statement) => {
+            let part = part(migration.text_of(statement));
+            let span = statement.span.start + part.start..statement.span.start + part.end;
+            Diagnostic::at("migration_failed", message, (&migration.file, &migration.text, span), hint)
+        }
+        None => {
+            let message = format!("the commit was refused: {message}");
+            Diagnostic::of_file("migration_failed", message, &migration.file, hint)
+        }
+    }
+}
+
+/// What can be done when nothing is known but what is done already.
+pub(crate) fn what_to_do(migration: &Migration, at: usize) -> &'static str {
+    if migration.options.no_transaction && at > 0 {
+        "the statements before it are done; correct this one or what follows, and the next run goes on with it"
+    } else {
+        "nothing of the file was kept; correct it and run again"
+    }
+}
 
 /// A statement that failed. The source of an error with code `migration_failed` or `lock_timeout`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use fencepost_core::{Error, Result, Retry, random_u64};
+use fencepost_core::{Result, Retry, random_u64};
+
+use crate::gate::Readiness;
 
 const FIRST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(2);
@@ -21,19 +23,23 @@ impl Pauses {
         Self { end: now.checked_add(bound).unwrap_or(now + Duration::from_secs(31_536_000)), next: FIRST }
     }
 
+    /// The pause before the same is asked again; none when this answer is the last one, since the bound is over or waiting changes nothing.
+    pub(crate) fn after(&mut self, answer: &Result<Readiness>) -> Result<Option<Duration>> {
+        let may_change = match answer {
+            Ok(readiness) => readiness.may_become_ready(),
+            Err(error) => matches!(error.retry(), Retry::Now | Retry::Backoff),
+        };
+        Ok(self.next()?.filter(|_| may_change))
+    }
+
     /// The next pause, between half of what it may be and all of it; none when the bound is over.
-    pub(crate) fn next(&mut self) -> Result<Option<Duration>> {
+    fn next(&mut self) -> Result<Option<Duration>> {
         let left = self.end.saturating_duration_since(Instant::now());
         let most = u64::try_from(self.next.as_micros()).unwrap_or(u64::MAX);
         let pause = Duration::from_micros(most / 2 + random_u64()? % (most / 2 + 1));
         self.next = (self.next * 2).min(LONGEST);
         Ok((!left.is_zero()).then_some(pause.min(left)))
     }
-}
-
-/// Whether the same question may be answered later.
-pub(crate) fn is_passing(error: &Error) -> bool {
-    matches!(error.retry(), Retry::Now | Retry::Backoff)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! `fencepost migrate` as people, pods and probes run it: many at once, killed half-way, asked while it runs.
 
+use std::io::BufRead;
 use std::time::{Duration, Instant};
 
 use fencepost_test_support::{PgBouncer, Random, skip_or_fail};
@@ -34,6 +35,17 @@ fn migrate(place: &Place, args: &[&str]) -> Answer {
 fn json(place: &Place, args: &[&str]) -> (i32, Value) {
     let answer = migrate(place, &[args, &["--json"]].concat());
     (answer.status, answer.json())
+}
+
+/// What runners that all ended well have applied together, in order.
+fn applied_by(answers: &[Answer]) -> Vec<u64> {
+    let mut applied = Vec::new();
+    for answer in answers {
+        assert_eq!(answer.status, 0, "{answer}");
+        applied.extend(answer.json()["applied"].as_array().unwrap().iter().map(|number| number.as_u64().unwrap()));
+    }
+    applied.sort_unstable();
+    applied
 }
 
 fn ready(place: &Place) -> (i32, String) {
@@ -124,8 +136,14 @@ fn what_is_new_is_begun_and_undone() {
     assert_eq!(ready(&place), (1, "never".into()), "a dry run changes nothing");
     assert_eq!(migrate(&place, &["up"]).status, 0);
     assert_eq!(json(&place, &["down", "--to", "0", "--dry-run"]).1["undone"], serde_json::json!([1]));
+    file(&place, "0002_more.sql", "create table more (id int primary key);");
+    assert_eq!(migrate(&place, &["up"]).status, 0);
+    for args in [&["down", "--to", "0"] as &[_], &["down", "--to", "0", "--dry-run"]] {
+        assert_eq!(json(&place, args).1["error"]["code"], "no_way_back", "{args:?}");
+    }
+    file(&place, "0002_more.down.sql", "drop table more;");
     assert_eq!(migrate(&place, &["down", "--to", "0"]).status, 0);
-    assert_eq!(migrate(&place, &["up"]).status, 0, "it can be run again");
+    assert_eq!(json(&place, &["up"]).1["applied"], serde_json::json!([1, 2]), "they can be run again");
 }
 
 fn what_was_made_before_is_baselined() {
@@ -204,13 +222,7 @@ fn c13_sixteen_runners_at_once_run_each_migration_once() {
         file(&place, "0011_index.sql", index);
         let runners: Vec<_> = (0..16).map(|_| Running::start(&place, &["migrate", "up", "--json"])).collect();
         let answers: Vec<_> = runners.into_iter().map(Running::ended).collect();
-        let mut applied = Vec::new();
-        for answer in &answers {
-            assert_eq!(answer.status, 0, "{answer}");
-            applied.extend(answer.json()["applied"].as_array().unwrap().iter().map(|number| number.as_u64().unwrap()));
-        }
-        applied.sort_unstable();
-        assert_eq!(applied, (1..=11).collect::<Vec<_>>());
+        assert_eq!(applied_by(&answers), (1..=11).collect::<Vec<_>>());
         let left = "select count(*) from pg_locks where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())";
         let left: i64 =
             runtime().block_on(async { connected(&place).await.query_one(left, &[]).await.unwrap().get(0) });
@@ -240,13 +252,7 @@ fn c14_behind_a_pooler_a_lease_lets_one_runner_through() {
         let args = ["migrate", "up", "--json", "--lock", "lease", "--store", &url];
         let runners: Vec<_> = (0..6).map(|_| Running::start(&place, &args)).collect();
         let answers: Vec<_> = runners.into_iter().map(Running::ended).collect();
-        let mut applied = Vec::new();
-        for answer in &answers {
-            assert_eq!(answer.status, 0, "{answer}");
-            applied.extend(answer.json()["applied"].as_array().unwrap().iter().map(|number| number.as_u64().unwrap()));
-        }
-        applied.sort_unstable();
-        assert_eq!(applied, (1..=6).collect::<Vec<_>>());
+        assert_eq!(applied_by(&answers), (1..=6).collect::<Vec<_>>());
         assert_eq!(ready(&place), (0, "ready".into()));
     });
 }
@@ -301,22 +307,27 @@ fn rows(place: &Place, table: &str) -> i64 {
 fn who_waits_says_for_whom() {
     on_postgres(|| {
         let place = Place::new();
-        file(&place, "0001_slow.sql", "create table slow (id int);\nselect pg_sleep(1.5);");
+        file(&place, "0001_slow.sql", "create table slow (id int);\nselect pg_advisory_xact_lock(7);");
+        let runtime = runtime();
+        let holder = runtime.block_on(connected(&place));
+        runtime.block_on(holder.batch_execute("select pg_advisory_lock(7)")).unwrap();
         let first = Running::start(&place, &["migrate", "up"]);
-        let asleep = "select count(*) from pg_stat_activity where query like '%pg_sleep%' and pid <> pg_backend_pid()";
-        runtime().block_on(async {
-            let client = database(&place).connect().await.unwrap();
-            while client.query_one(asleep, &[]).await.unwrap().get::<_, i64>(0) == 0 {
+        let waiting = "select count(*) from pg_locks where locktype = 'advisory' and not granted
+            and database = (select oid from pg_database where datname = current_database())";
+        runtime.block_on(async {
+            while holder.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0) == 0 {
                 tokio::task::yield_now().await;
             }
         });
-        let second = migrate(&place, &["up"]);
-        assert_eq!(second.status, 0);
-        assert!(
-            second.stderr.contains("another runner is waited for: process ") && second.stderr.contains("pg_sleep"),
-            "{second}"
-        );
-        let bounded = first.ended();
-        assert_eq!(bounded.status, 0);
+        let mut second = Running::start(&place, &["migrate", "up"]);
+        let mut said = String::new();
+        while !said.contains("another runner is waited for: process ") {
+            assert_ne!(second.stderr.read_line(&mut said).unwrap(), 0, "it ended: {said}");
+        }
+        assert!(said.contains("pg_advisory_xact_lock(7)"), "{said}");
+        runtime.block_on(holder.batch_execute("select pg_advisory_unlock(7)")).unwrap();
+        for answer in [first.ended(), second.ended()] {
+            assert_eq!(answer.status, 0, "{answer}");
+        }
     });
 }

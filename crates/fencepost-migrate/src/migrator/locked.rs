@@ -13,7 +13,7 @@ use crate::lock::{LeaseFence, LeaseHolder, LeaseSession, LockedSession, Migratio
 use crate::plan::{Finding, Plan};
 use crate::progress::{Event, Listener};
 use crate::run::postgres::Beside;
-use crate::wait::{Pauses, is_passing};
+use crate::wait::Pauses;
 
 /// How long a look at the ledger may take.
 const ANSWER: Duration = Duration::from_secs(15);
@@ -98,6 +98,11 @@ impl PostgresMigrator {
             LockMode::Lease => Lock::Lease(lease(MigrationLease::new(pool, name)?, &migrator)),
         };
         Ok(Self { migrator, lock, wait: None })
+    }
+
+    /// What is run, and how.
+    pub fn migrator(&self) -> &Migrator {
+        &self.migrator
     }
 
     /// How long another runner is waited for in all. Unless told, for as long as it gets on; a lease, for as long as it is renewed.
@@ -222,13 +227,9 @@ impl PostgresMigrator {
         let mut pauses = Pauses::within(within);
         loop {
             let answer = self.ready().await;
-            let is_last = match &answer {
-                Ok(readiness) => !readiness.may_become_ready(),
-                Err(error) => !is_passing(error),
-            };
-            match pauses.next()? {
-                Some(pause) if !is_last => tokio::time::sleep(pause).await,
-                _ => return answer,
+            match pauses.after(&answer)? {
+                Some(pause) => tokio::time::sleep(pause).await,
+                None => return answer,
             }
         }
     }

@@ -13,7 +13,7 @@ use crate::ledger::sqlite::failed;
 use crate::lock::SqliteMigrationLock;
 use crate::plan::{Finding, Plan};
 use crate::progress::Listener;
-use crate::wait::{Pauses, is_passing};
+use crate::wait::Pauses;
 
 /// Migrations of a file of SQLite, by one runner at a time. While one runs its thread is busy with it.
 ///
@@ -49,6 +49,11 @@ impl SqliteMigrator {
         let (file, name) = (file.as_ref().to_path_buf(), migrator.ledger.table());
         let lock = SqliteMigrationLock::new(&file, name)?;
         Ok(Self { migrator, file, lock, wait: None })
+    }
+
+    /// What is run, and how.
+    pub fn migrator(&self) -> &Migrator {
+        &self.migrator
     }
 
     /// How long another runner is waited for; unless told, until it is done.
@@ -140,13 +145,9 @@ impl SqliteMigrator {
         let mut pauses = Pauses::within(within);
         loop {
             let answer = self.ready();
-            let is_last = match &answer {
-                Ok(readiness) => !readiness.may_become_ready(),
-                Err(error) => !is_passing(error),
-            };
-            match pauses.next()? {
-                Some(pause) if !is_last => tokio::time::sleep(pause).await,
-                _ => return answer,
+            match pauses.after(&answer)? {
+                Some(pause) => tokio::time::sleep(pause).await,
+                None => return answer,
             }
         }
     }

@@ -62,6 +62,17 @@ impl Migrator {
         &self.migrations
     }
 
+    /// What a way back to a number would undo of what a status tells, the latest first.
+    ///
+    /// # Errors
+    /// As a way back itself: `no_way_back` when a file is missing, `conflict` when one is not applied as a whole, `never_applied`.
+    pub fn way_back(&self, status: &Status, to: u64) -> Result<Vec<u64>> {
+        if !status.exists {
+            return Err(never());
+        }
+        Ok(down(&self.migrations, &status.entries, to)?.into_iter().map(|migration| migration.number).collect())
+    }
+
     fn status(&self, found: Found) -> Status {
         let plan = Plan::of(&self.migrations, found.entries());
         let pending = plan.steps.iter().map(|step| step.migration.number).collect();

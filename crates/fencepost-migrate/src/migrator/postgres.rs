@@ -15,7 +15,7 @@ use crate::plan::{Because, Finding, Plan, Step};
 use crate::progress::{Event, Listener};
 use crate::run::postgres::server::failed;
 use crate::run::postgres::{Beside, Fence, Notice, Runner, SessionIsTheLock, begin, bounded};
-use crate::wait::{Pauses, is_passing};
+use crate::wait::Pauses;
 
 /// A session on which migrations are run. Whoever has it holds the lock, or is alone with the database.
 pub struct OnPostgres<'a> {
@@ -89,13 +89,12 @@ impl Migrator {
         let mut pauses = Pauses::within(within);
         loop {
             let answer = self.ready_of(client).await;
-            let is_last = match &answer {
-                Ok(readiness) => !readiness.may_become_ready(),
-                Err(error) => client.is_closed() || !is_passing(error),
-            };
-            match pauses.next()? {
-                Some(pause) if !is_last => tokio::time::sleep(pause).await,
-                _ => return answer,
+            if client.is_closed() {
+                return answer;
+            }
+            match pauses.after(&answer)? {
+                Some(pause) => tokio::time::sleep(pause).await,
+                None => return answer,
             }
         }
     }

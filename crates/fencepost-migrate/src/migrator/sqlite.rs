@@ -13,7 +13,7 @@ use crate::ledger::{Action, Found};
 use crate::plan::{Because, Finding, Plan, Step};
 use crate::progress::{Event, Listener};
 use crate::run::sqlite::{Runner, begin};
-use crate::wait::{Pauses, is_passing};
+use crate::wait::Pauses;
 
 /// A connection on which migrations are run. Whoever has it holds the lock, or is alone with the file.
 pub struct OnSqlite<'a> {
@@ -75,13 +75,9 @@ impl Migrator {
         let mut pauses = Pauses::within(within);
         loop {
             let answer = self.ready_in(connection);
-            let is_last = match &answer {
-                Ok(readiness) => !readiness.may_become_ready(),
-                Err(error) => !is_passing(error),
-            };
-            match pauses.next()? {
-                Some(pause) if !is_last => std::thread::sleep(pause),
-                _ => return answer,
+            match pauses.after(&answer)? {
+                Some(pause) => std::thread::sleep(pause),
+                None => return answer,
             }
         }
     }

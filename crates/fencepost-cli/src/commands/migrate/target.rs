@@ -152,6 +152,15 @@ impl Target {
         }
     }
 
+    /// What a way back would undo, or why it would not.
+    pub async fn way_back(&self, to: u64) -> Result<Vec<u64>> {
+        let migrator = match self {
+            Self::Postgres(migrator) => migrator.migrator(),
+            Self::Sqlite(migrator) => migrator.migrator(),
+        };
+        migrator.way_back(&self.status().await?, to)
+    }
+
     pub async fn verify(&self) -> Result<Vec<Finding>> {
         match self {
             Self::Postgres(migrator) => migrator.verify().await,

@@ -42,9 +42,7 @@ pub async fn run(url: &str, args: &MigrateUpArgs, printer: &Printer) -> Result<(
 pub async fn down(url: &str, args: &MigrateDownArgs, printer: &Printer) -> Result<()> {
     let target = Target::locking(url, &args.place, &args.lock, RunOptions::default())?;
     if args.dry_run {
-        let status = target.status().await?;
-        let numbers: Vec<_> =
-            status.entries.iter().rev().map(|entry| entry.number).filter(|number| *number > args.to).collect();
+        let numbers = target.way_back(args.to).await?;
         let human = || match &*numbers {
             [] => "nothing to undo".to_owned(),
             numbers => format!("would undo {}", listed(numbers)),

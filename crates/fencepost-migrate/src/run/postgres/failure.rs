@@ -4,8 +4,8 @@ use fencepost_core::{Error, Kind, Retry};
 use tokio_postgres::error::{DbError, ErrorPosition};
 
 use super::server::{failed, is_lost, unknown};
-use crate::diagnostic::{Diagnostic, Place, word_at};
-use crate::failure::MigrationFailure;
+use crate::diagnostic::{Place, word_at};
+use crate::failure::{MigrationFailure, diagnosed, number_of, what_to_do};
 use crate::file::Migration;
 use crate::ledger::FailedAt;
 use crate::progress::Blocker;
@@ -41,6 +41,11 @@ impl Refused {
         Stopped::Statement(Box::new(Self { at, error, blockers, left_behind: None }))
     }
 
+    /// From 1; the last one when the commit was refused.
+    pub(super) fn statement(&self, migration: &Migration) -> usize {
+        number_of(migration, self.at)
+    }
+
     fn state(&self) -> &str {
         self.error.code().map_or("", |state| state.code())
     }
@@ -63,7 +68,7 @@ impl Refused {
     pub(super) fn recorded(&self, migration: &Migration) -> FailedAt {
         let message =
             self.error.as_db_error().map_or_else(|| self.error.to_string(), |reported| reported.message().into());
-        let statement = (self.at + 1).min(migration.statements.len());
+        let statement = self.statement(migration);
         FailedAt { statement, sqlstate: self.error.code().map(|state| state.code().into()), message }
     }
 
@@ -98,18 +103,8 @@ impl Refused {
 
     fn failure(&self, migration: &Migration, reported: &DbError) -> MigrationFailure {
         let hint = self.hint(migration, reported);
-        let diagnostic = match migration.statements.get(self.at) {
-            Some(statement) => {
-                let span = span_of(migration.text_of(statement), reported.position());
-                let span = statement.span.start + span.start..statement.span.start + span.end;
-                let place = (migration.file.as_str(), migration.text.as_str(), span);
-                Diagnostic::at("migration_failed", reported.message(), place, hint)
-            }
-            None => {
-                let message = format!("the commit was refused: {}", reported.message());
-                Diagnostic::of_file("migration_failed", message, &migration.file, hint)
-            }
-        };
+        let part = |text: &str| span_of(text, reported.position());
+        let diagnostic = diagnosed(migration, self.at, part, reported.message(), hint);
         let inner = match reported.position() {
             Some(ErrorPosition::Internal { position, query }) => Some(format!("at character {position} of: {query}")),
             _ => None,
@@ -117,7 +112,7 @@ impl Refused {
         let context = [inner, reported.where_().map(str::to_owned)].into_iter().flatten().collect::<Vec<_>>();
         MigrationFailure {
             number: migration.number,
-            statement: (self.at + 1).min(migration.statements.len()),
+            statement: self.statement(migration),
             statements: migration.statements.len(),
             diagnostic,
             sqlstate: Some(self.state().into()),
@@ -139,10 +134,7 @@ impl Refused {
             "55P03" => {
                 "wait until those who block it are done, or let it wait longer with `-- fencepost: lock-timeout 30s`"
             }
-            _ if migration.options.no_transaction && self.at > 0 => {
-                "the statements before it are done; correct this one or what follows, and the next run goes on with it"
-            }
-            _ => "nothing of the file was kept; correct it and run again",
+            _ => what_to_do(migration, self.at),
         };
         hint.into()
     }

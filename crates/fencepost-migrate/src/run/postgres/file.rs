@@ -88,8 +88,7 @@ impl Runner<'_> {
             match self.once(client, task, unit).await {
                 Err(Stopped::Statement(refused)) if refused.is_transient() && attempt < self.options.attempts => {
                     let pause = jittered(self.options.lock_timeout_of(task.migration))?;
-                    let number = task.migration.number;
-                    let statement = (refused.at + 1).min(task.migration.statements.len());
+                    let (number, statement) = (task.migration.number, refused.statement(task.migration));
                     self.tell(Event::Retried { number, statement, attempt, pause, by: refused.blockers });
                     tokio::time::sleep(pause).await;
                     attempt += 1;

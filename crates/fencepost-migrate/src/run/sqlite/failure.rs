@@ -3,8 +3,8 @@
 use fencepost_core::{Error, Kind, Retry};
 use rusqlite::ErrorCode;
 
-use crate::diagnostic::{Diagnostic, word_at};
-use crate::failure::MigrationFailure;
+use crate::diagnostic::word_at;
+use crate::failure::{MigrationFailure, diagnosed, number_of, what_to_do};
 use crate::file::Migration;
 use crate::ledger::FailedAt;
 
@@ -43,7 +43,7 @@ impl Refused {
 
     /// From 1; the last one when the commit was refused.
     pub(super) fn statement(&self, migration: &Migration) -> usize {
-        (self.at + 1).min(migration.statements.len())
+        number_of(migration, self.at)
     }
 
     fn code(&self) -> Option<String> {
@@ -69,27 +69,12 @@ impl Refused {
     /// The error for the caller.
     pub(super) fn into_error(self, migration: &Migration) -> Error {
         let is_busy = self.is_busy();
-        let hint = match () {
-            () if is_busy => {
-                "wait until whoever writes to the file is done, or let it wait longer with `-- fencepost: lock-timeout 30s`"
-            }
-            () if migration.options.no_transaction && self.at > 0 => {
-                "the statements before it are done; correct this one or what follows, and the next run goes on with it"
-            }
-            () => "nothing of the file was kept; correct it and run again",
+        let hint = if is_busy {
+            "wait until whoever writes to the file is done, or let it wait longer with `-- fencepost: lock-timeout 30s`"
+        } else {
+            what_to_do(migration, self.at)
         };
-        let diagnostic = match migration.statements.get(self.at) {
-            Some(statement) => {
-                let span = self.span_of(migration.text_of(statement));
-                let span = statement.span.start + span.start..statement.span.start + span.end;
-                let place = (migration.file.as_str(), migration.text.as_str(), span);
-                Diagnostic::at("migration_failed", self.message(), place, hint)
-            }
-            None => {
-                let message = format!("the commit was refused: {}", self.message());
-                Diagnostic::of_file("migration_failed", message, &migration.file, hint)
-            }
-        };
+        let diagnostic = diagnosed(migration, self.at, |text| self.span_of(text), &self.message(), hint.into());
         let failure = MigrationFailure {
             number: migration.number,
             statement: self.statement(migration),
