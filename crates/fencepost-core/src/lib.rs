@@ -17,6 +17,7 @@ pub mod lease;
 mod member;
 mod message;
 mod name;
+mod notice;
 mod partition;
 mod queue;
 mod reader;
@@ -40,8 +41,11 @@ pub use lease::{AcquireLease, Acquired, Forced, LeaseStatus, LeaseToken, Leases}
 pub use member::{Heartbeat, MemberStatus, Members, Pulse};
 pub use message::{BatchId, BatchSize, Headers, MAX_HEADERS, MAX_PAYLOAD, Message, MessageId, NewMessage, Window};
 pub use name::{
-    ConsumerName, HolderName, IdempotencyKey, Key, LeaseName, LockName, MessageKind, Nonce, QueueName, Reason,
+    ChannelName, ConsumerName, HolderName, IdempotencyKey, Key, LeaseName, LockName, MessageKind, Nonce, QueueName, Reason,
     WorkerName, random_u64,
+};
+pub use notice::{
+    MAX_NOTICE, NOTICE_KEPT, NOTICES_KEPT, NOTICES_WAITING, Notice, NoticePayload, NoticeReceiver, Notices,
 };
 pub use partition::{Partition, Partitions, RoundRobin, SlotCount, SlotIndex};
 pub use queue::{Checkpoint, Created, Dropped, OnceTtl, Position, QueueStatus, Queues, Retention, SentOnce};

@@ -99,6 +99,8 @@ names! {
     ConsumerName = "a consumer name";
     /// The name of a lease.
     LeaseName = "a lease name";
+    /// The name of a channel of notices.
+    ChannelName = "a channel name";
     /// The name of a migration lock, which is that of the ledger it protects.
     LockName = "a lock name";
     /// A label for people that says which worker holds a slot. It identifies nothing: identity is the epoch.

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use crate::{Consumers, DeadLetters, Leases, Members, Queues, Readers, Result, Slots, Timestamp, Wakeups};
+use crate::{Consumers, DeadLetters, Leases, Members, Notices, Queues, Readers, Result, Slots, Timestamp, Wakeups};
 
 /// What a store says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct StoreInfo {
 
 /// Everything an engine answers. No method of the contract has a default body: a new operation makes every engine answer.
 #[async_trait]
-pub trait Store: Leases + Queues + Consumers + Slots + DeadLetters + Readers + Members + Wakeups {
+pub trait Store: Leases + Queues + Consumers + Slots + DeadLetters + Readers + Members + Notices + Wakeups {
     /// What the store says of itself.
     fn info(&self) -> StoreInfo;
 
@@ -29,7 +29,7 @@ pub trait Store: Leases + Queues + Consumers + Slots + DeadLetters + Readers + M
     /// `unavailable`.
     async fn now(&self) -> Result<Timestamp>;
 
-    /// Finishes what was accepted and closes. Later calls answer `unavailable` with code `store_closed`, wake receivers
-    /// [`crate::Closed`].
+    /// Finishes what was accepted and closes. Later calls answer `unavailable` with code `store_closed`, receivers
+    /// of wake-ups and notices [`crate::Closed`].
     async fn close(&self);
 }

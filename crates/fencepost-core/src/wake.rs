@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::watch;
 
-use crate::{ConsumerPath, LeaseName, QueueName};
+use crate::notice::{Mailbox, Notice, NoticeReceiver};
+use crate::{ChannelName, ConsumerPath, LeaseName, QueueName};
 
 /// What a sleeper waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -17,6 +18,8 @@ pub enum Topic {
     Slots(ConsumerPath),
     /// The lease became free other than by expiry: it was given back or taken by force.
     Lease(LeaseName),
+    /// Somebody notified on the channel.
+    Channel(ChannelName),
 }
 
 /// The sender of wake-ups is gone: the store was closed.
@@ -44,6 +47,8 @@ pub struct WakeHub(Arc<Mutex<Sleepers>>);
 #[derive(Debug, Default)]
 struct Sleepers {
     topics: HashMap<Topic, watch::Sender<()>>,
+    /// Where notices are delivered to; a channel without receivers has no entry.
+    listeners: HashMap<ChannelName, Vec<Arc<Mailbox>>>,
     closed: bool,
 }
 
@@ -70,6 +75,54 @@ impl WakeHub {
         }
     }
 
+    /// Registers a receiver of what is delivered on a channel from now on.
+    pub fn listener(&self, channel: &ChannelName) -> NoticeReceiver {
+        let sleeper = self.receiver(&Topic::Channel(channel.clone()));
+        let mailbox = Arc::new(Mailbox::default());
+        let mut sleepers = self.sleepers();
+        if sleepers.closed {
+            mailbox.close();
+        } else {
+            sleepers.listeners.entry(channel.clone()).or_default().push(mailbox.clone());
+        }
+        drop(sleepers);
+        NoticeReceiver::new(self.clone(), channel.clone(), mailbox, sleeper)
+    }
+
+    /// Takes a receiver's mailbox out.
+    pub(crate) fn forget(&self, channel: &ChannelName, mailbox: &Arc<Mailbox>) {
+        let mut sleepers = self.sleepers();
+        let Some(mailboxes) = sleepers.listeners.get_mut(channel) else { return };
+        mailboxes.retain(|other| !Arc::ptr_eq(other, mailbox));
+        if mailboxes.is_empty() {
+            sleepers.listeners.remove(channel);
+        }
+    }
+
+    /// Gives a notice to whoever listens to its channel, and wakes who sleeps on it.
+    pub fn deliver(&self, channel: &ChannelName, notice: &Notice) {
+        let sleepers = self.sleepers();
+        sleepers.listeners.get(channel).into_iter().flatten().for_each(|mailbox| mailbox.put(notice.clone()));
+        if let Some(sender) = sleepers.topics.get(&Topic::Channel(channel.clone())) {
+            sender.send_replace(());
+        }
+    }
+
+    /// Tells whoever listens to any channel that notices may have been left out.
+    pub fn resync(&self) {
+        let sleepers = self.sleepers();
+        sleepers.listeners.values().flatten().for_each(|mailbox| mailbox.put(Notice::Resync));
+        let channels = sleepers.topics.iter().filter(|(topic, _)| matches!(topic, Topic::Channel(_)));
+        channels.for_each(|(_, sender)| {
+            sender.send_replace(());
+        });
+    }
+
+    /// Whether anybody listens to a channel.
+    pub fn listens(&self) -> bool {
+        !self.sleepers().listeners.is_empty()
+    }
+
     /// What anybody sleeps on. A sender never pays for a sleeper that is not there.
     pub fn topics(&self) -> Vec<Topic> {
         self.sleepers().topics.keys().cloned().collect()
@@ -85,6 +138,7 @@ impl WakeHub {
         let mut sleepers = self.sleepers();
         sleepers.closed = true;
         sleepers.topics.clear();
+        sleepers.listeners.drain().flat_map(|(_, mailboxes)| mailboxes).for_each(|mailbox| mailbox.close());
     }
 }
 

@@ -8,6 +8,7 @@ mod consumer;
 mod dead;
 mod lease;
 mod member;
+mod notice;
 mod queue;
 mod slot;
 mod state;

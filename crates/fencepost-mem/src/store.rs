@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use fencepost_core::refusal::store_closed;
 use fencepost_core::{
-    Clock, EngineClock, Recorded, Result, RoundRobin, Store, StoreInfo, Timestamp, Topic, WakeHub, WakeReceiver,
-    Wakeups,
+    ChannelName, Clock, EngineClock, NoticeReceiver, Recorded, Result, RoundRobin, Store, StoreInfo, Timestamp, Topic,
+    WakeHub, WakeReceiver, Wakeups,
 };
 
 use crate::state::State;
@@ -73,9 +73,11 @@ impl MemStore {
         if let Some(ignored) = tx.failure() {
             return Err(ignored);
         }
-        if let Some((state, wakes)) = tx.finish() {
+        if let Some((state, wakes, notices)) = tx.finish() {
             committed.state = state;
             committed.writes += 1;
+            // ORDER: delivered before anybody else commits, and before anybody listens who comes later.
+            notices.iter().for_each(|(channel, notice)| self.0.hub.deliver(channel, notice));
             drop(committed);
             wakes.iter().for_each(|topic| self.0.hub.wake(topic));
         }
@@ -92,6 +94,12 @@ impl MemStore {
         let committed = self.open()?;
         let now = self.0.now();
         Ok((committed.state.clone(), now))
+    }
+
+    /// A receiver of what is committed from now on.
+    pub(crate) fn listener(&self, channel: &ChannelName) -> Result<NoticeReceiver> {
+        let _committed = self.open()?;
+        Ok(self.0.hub.listener(channel))
     }
 
     fn open(&self) -> Result<MutexGuard<'_, Committed>> {

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use fencepost_core::{
-    BatchId, Epoch, Error, IdempotencyKey, LeaseToken, MessageId, NewMessage, OnceTtl, QueueName, Release, Result,
-    RoundRobin, SentOnce, SlotToken, Timestamp, Topic,
+    BatchId, ChannelName, Epoch, Error, IdempotencyKey, LeaseToken, MessageId, NewMessage, Notice, OnceTtl, QueueName,
+    Release, Result, RoundRobin, SentOnce, SlotToken, Timestamp, Topic,
 };
 
 use crate::state::State;
@@ -21,13 +21,14 @@ pub struct MemTransaction<'s> {
     now: Timestamp,
     round: &'s RoundRobin,
     wakes: Vec<Topic>,
+    notices: Vec<(ChannelName, Notice)>,
     /// The first of the caller's calls that failed: whoever ignores it does not commit.
     failed: Option<Error>,
 }
 
 impl<'s> MemTransaction<'s> {
     pub(crate) fn new(state: Arc<State>, now: Timestamp, round: &'s RoundRobin) -> Self {
-        Self { state, changed: false, now, round, wakes: Vec::new(), failed: None }
+        Self { state, changed: false, now, round, wakes: Vec::new(), notices: Vec::new(), failed: None }
     }
 
     /// Appends a message that is there once this commits. The twin of [`Queues::send`](fencepost_core::Queues::send).
@@ -140,6 +141,12 @@ impl<'s> MemTransaction<'s> {
         }
     }
 
+    /// Delivers a notice once this commits.
+    pub(crate) fn tell(&mut self, channel: ChannelName, notice: Notice) {
+        self.changed = true;
+        self.notices.push((channel, notice));
+    }
+
     /// The epoch of the next grant. It is used up only by [`MemTransaction::granted`].
     pub(crate) fn next_epoch(&self, last: Option<Epoch>) -> Result<Epoch> {
         Epoch::next(self.state.epoch, last, self.now)
@@ -151,8 +158,8 @@ impl<'s> MemTransaction<'s> {
         state.epoch = state.epoch.max(epoch.get());
     }
 
-    /// What to store and whom to wake; `None` when nothing changed.
-    pub(crate) fn finish(self) -> Option<(Arc<State>, Vec<Topic>)> {
-        self.changed.then_some((self.state, self.wakes))
+    /// What to store, whom to wake and what to deliver; `None` when nothing changed.
+    pub(crate) fn finish(self) -> Option<(Arc<State>, Vec<Topic>, Vec<(ChannelName, Notice)>)> {
+        self.changed.then_some((self.state, self.wakes, self.notices))
     }
 }
