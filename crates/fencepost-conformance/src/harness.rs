@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use fencepost_core::{
-    BatchId, IdempotencyKey, LeaseToken, ManualClock, MessageId, NewMessage, OnceTtl, QueueName, Release, Result,
-    SentOnce, SlotToken, Store,
+    BatchId, ChannelName, IdempotencyKey, LeaseToken, ManualClock, MessageId, NewMessage, NoticePayload, OnceTtl,
+    QueueName, Release, Result, SentOnce, SlotToken, Store,
 };
 
 /// One fresh, empty store of the engine under test. Every case gets a harness of its own.
@@ -73,6 +73,13 @@ pub enum Step {
         /// As whom.
         token: SlotToken,
     },
+    /// Notify.
+    Notify {
+        /// On which channel.
+        channel: ChannelName,
+        /// With what.
+        payload: NoticePayload,
+    },
     /// Make the call, and go on whatever it answers.
     Ignoring(Box<Step>),
     /// Give a slot back.
@@ -95,6 +102,8 @@ pub enum StepOutcome {
     Released(Release),
     /// The guard holds.
     Guarded,
+    /// Listeners are told with the commit.
+    Notified,
     /// It failed, and was ignored.
     Ignored,
 }

@@ -58,6 +58,9 @@ async fn run(transaction: &Transaction<'_>, step: Step, ignored: &mut Option<Err
         Step::Ack { token, batch } => StepOutcome::Acked(transaction.ack_in(&token, batch).await?),
         Step::Release { token } => StepOutcome::Released(transaction.release_in(&token).await?),
         Step::Guard { token } => transaction.guard_in(&token).await.map(|()| StepOutcome::Guarded)?,
+        Step::Notify { channel, payload } => {
+            transaction.notify_in(&channel, &payload).await.map(|()| StepOutcome::Notified)?
+        }
         Step::SlotGuard { token } => transaction.slot_guard_in(&token).await.map(|()| StepOutcome::Guarded)?,
         Step::Ignoring(step) => Box::pin(run(transaction, *step, ignored)).await.unwrap_or_else(|error| {
             ignored.get_or_insert(error);
@@ -299,6 +302,20 @@ fencepost_conformance::suite! {
         a33_what_is_out_of_range_is_refused: run,
         the_longest_text_of_a_failure_comes_back: run,
         b20_long_and_unicode_names_work_end_to_end: run,
+    }
+    notices {
+        b30_a_notice_is_delivered: run,
+        b30_a_notice_from_elsewhere_is_delivered_once_and_in_order: run,
+        b30_a_payload_at_the_limit_is_delivered_and_a_larger_one_refused: run,
+        b20_long_channels_are_told_apart: run,
+        every_listener_of_the_channel_gets_it_and_no_other: run,
+        a_notice_in_a_transaction_is_delivered_when_it_commits: run,
+        a_listener_gets_nothing_of_what_was_before: run,
+        b25_a_thousand_listeners_leave_nothing: run,
+        a_full_receiver_hears_how_many_it_missed: run,
+        a_dropped_wait_loses_nothing: run,
+        a_notice_wakes_who_sleeps_on_its_channel: run,
+        closing_tells_every_listener: run,
     }
     once {
         a51_the_same_key_again_is_deduplicated: run,

@@ -22,6 +22,7 @@ mod log;
 mod look;
 mod maintain;
 mod member;
+mod notice;
 mod options;
 mod pace;
 mod queue;

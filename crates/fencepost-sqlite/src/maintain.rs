@@ -33,7 +33,10 @@ impl SqliteStore {
                 }),
             })
             .await?;
-        let mut steps = if queue.is_none() { self.forget_leases().await? } else { 0 };
+        let mut steps = match queue {
+            None => self.forget_leases().await? + self.forget_notices(STEP).await?,
+            Some(_) => 0,
+        };
         let dropped: Vec<i64> = self
             .read("maintain", |snapshot| all(snapshot, "SELECT queue_id FROM fencepost_dropped", [], |row| row.get(0)))
             .await?;

@@ -18,10 +18,11 @@ struct Migration {
 }
 
 /// Every migration, without gaps; the same number means the same change in every engine.
-const MIGRATIONS: [Migration; 3] = [
+const MIGRATIONS: [Migration; 4] = [
     Migration { version: 1, name: "initial", sql: include_str!("../sql/migrations/0001_initial.sql") },
     Migration { version: 2, name: "operators", sql: include_str!("../sql/migrations/0002_operators.sql") },
     Migration { version: 3, name: "failures", sql: include_str!("../sql/migrations/0003_failures.sql") },
+    Migration { version: 4, name: "notice", sql: include_str!("../sql/migrations/0004_notice.sql") },
 ];
 
 /// How far the epoch counter jumps when the file turns out to be another one than it was.

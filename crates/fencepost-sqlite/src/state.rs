@@ -15,6 +15,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use crate::error::driver_error;
 use crate::file::OpenedFile;
 use crate::guard::Guard;
+use crate::notice::Delivered;
 use crate::writer::survived;
 
 /// What every part of an open store shares.
@@ -27,6 +28,7 @@ pub(crate) struct Shared {
     pub(crate) file: OpenedFile,
     /// The last position whose message this process's sleepers were woken for.
     pub(crate) seen: AtomicI64,
+    pub(crate) delivered: Delivered,
 }
 
 /// A queue as a transaction knows it.
@@ -46,6 +48,8 @@ pub(crate) struct Group<'c> {
     counters: Option<Counters>,
     queues: HashMap<QueueName, QueueRow>,
     wakes: Vec<Topic>,
+    /// Whether notices were appended, some of which may have been undone.
+    has_notices: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -59,7 +63,7 @@ struct Counters {
 
 impl<'c> Group<'c> {
     pub(crate) fn new(connection: &'c Connection, shared: &'c Shared) -> Self {
-        Self { connection, shared, counters: None, queues: HashMap::new(), wakes: Vec::new() }
+        Self { connection, shared, counters: None, queues: HashMap::new(), wakes: Vec::new(), has_notices: false }
     }
 
     pub(crate) fn connection(&self) -> &'c Connection {
@@ -196,6 +200,11 @@ impl<'c> Group<'c> {
         }
     }
 
+    /// Delivers the notices that were appended once this is committed.
+    pub(crate) fn notified(&mut self) {
+        self.has_notices = true;
+    }
+
     /// Writes what the calls have changed in the counters: once for all of them.
     pub(crate) fn flush(&mut self) -> Result<()> {
         if let Some(counters) = &mut self.counters
@@ -223,6 +232,12 @@ impl<'c> Group<'c> {
         }
         for topic in &self.wakes {
             self.shared.hub.wake(topic);
+        }
+        if self.has_notices
+            && let Err(error) = self.shared.delivered.catch_up(self.connection, &self.shared.hub)
+        {
+            // They are committed, and the watcher tries again.
+            tracing::debug!(%error, "cannot look for notices");
         }
     }
 }

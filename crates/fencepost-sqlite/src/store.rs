@@ -18,6 +18,7 @@ use crate::error::driver_error;
 use crate::file::OpenedFile;
 use crate::grant::GiveBack;
 use crate::guard::Guard;
+use crate::notice::Delivered;
 use crate::options::SqliteOptions;
 use crate::readers::Readers;
 use crate::schema;
@@ -95,6 +96,7 @@ impl SqliteStore {
             guard,
             file: OpenedFile::new(&path)?,
             seen: AtomicI64::new(position),
+            delivered: Delivered::default(),
         });
         let (readers, reading) = Readers::start(&path, &options)?;
         let watcher = Watcher::start(&path, &options, shared.clone())?;
@@ -239,6 +241,10 @@ impl SqliteStore {
 
     pub(crate) fn writer(&self) -> &Writer {
         &self.0.writer
+    }
+
+    pub(crate) fn watcher(&self) -> &Watcher {
+        &self.0.watcher
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {

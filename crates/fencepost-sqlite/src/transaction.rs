@@ -5,14 +5,14 @@ use std::ops::Deref;
 use std::path::Path;
 
 use fencepost_core::{
-    BatchId, Error, IdempotencyKey, Kind, LeaseToken, MessageId, NewMessage, OnceTtl, QueueName, Release, Result,
-    SentOnce, SlotToken,
+    BatchId, ChannelName, Error, IdempotencyKey, Kind, LeaseToken, MessageId, NewMessage, NoticePayload, OnceTtl,
+    QueueName, Release, Result, SentOnce, SlotToken,
 };
 use rusqlite::{Connection, Transaction, TransactionState};
 
 use crate::error::driver_error;
 use crate::state::{Group, Shared};
-use crate::{lease, queue, slot};
+use crate::{lease, notice, queue, slot};
 
 /// A write transaction that the caller takes part in. Derefs to the driver's connection, for the caller's own SQL.
 ///
@@ -112,6 +112,14 @@ impl<'g, 'c> WriteTransaction<'g, 'c> {
         ttl: OnceTtl,
     ) -> Result<SentOnce> {
         self.call("send_once", |group| queue::send_once(group, queue, &message, key, ttl))
+    }
+
+    /// Notifies with this transaction: listeners are told once that commits, and never if it does not.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub fn notify_in(&self, channel: &ChannelName, payload: &NoticePayload) -> Result<()> {
+        self.call("notify", |group| notice::notify(group, channel, payload))
     }
 
     /// Acks a batch with this transaction, so that its effects are stored exactly once. Make it the last statement: a refusal

@@ -79,6 +79,11 @@ impl Watcher {
         receiver
     }
 
+    /// Has the thread look, as somebody came who sleeps.
+    pub(crate) fn signal(&self) {
+        self.0.signal();
+    }
+
     /// Closes the watcher's connection and ends its thread.
     pub(crate) fn close(&self) {
         self.0.view().take();
@@ -145,6 +150,7 @@ impl View {
         }
         self.wake_messages(shared)?;
         self.wake_marked(shared)?;
+        shared.delivered.catch_up(&self.connection, &shared.hub)?;
         // ORDER: the version was taken before what was looked at: a commit during the look is seen again by the next one, and a
         // look that failed is made again.
         self.version = version;
@@ -191,12 +197,12 @@ impl View {
     }
 }
 
-/// A number that differs once something happened to a topic; none where the log tells.
+/// A number that differs once something happened to a topic; none where rows tell.
 fn mark(connection: &Connection, topic: &Topic) -> Result<Option<i64>> {
     // What is gone differs from everything that was there.
     const GONE: i64 = -2;
     let found = match topic {
-        Topic::Messages(_) => return Ok(None),
+        Topic::Messages(_) | Topic::Channel(_) => return Ok(None),
         Topic::Slots(path) => {
             connection.prepare_cached(include_str!("../sql/consumer/changes.sql")).and_then(|mut statement| {
                 statement.query_row([path.queue.as_str(), path.consumer.as_str()], |row| row.get(0)).optional()

@@ -38,6 +38,7 @@ fn run(tx: &WriteTransaction<'_, '_>, step: Step) -> Result<StepOutcome> {
         Step::Ack { token, batch } => StepOutcome::Acked(tx.ack_in(&token, batch)?),
         Step::Release { token } => StepOutcome::Released(tx.release_in(&token)?),
         Step::Guard { token } => tx.guard_in(&token).map(|()| StepOutcome::Guarded)?,
+        Step::Notify { channel, payload } => tx.notify_in(&channel, &payload).map(|()| StepOutcome::Notified)?,
         Step::SlotGuard { token } => tx.slot_guard_in(&token).map(|()| StepOutcome::Guarded)?,
         Step::Ignoring(step) => run(tx, *step).unwrap_or(StepOutcome::Ignored),
     })
@@ -276,6 +277,20 @@ fencepost_conformance::suite! {
         a33_what_is_out_of_range_is_refused: run,
         the_longest_text_of_a_failure_comes_back: run,
         b20_long_and_unicode_names_work_end_to_end: run,
+    }
+    notices {
+        b30_a_notice_is_delivered: run,
+        b30_a_notice_from_elsewhere_is_delivered_once_and_in_order: run,
+        b30_a_payload_at_the_limit_is_delivered_and_a_larger_one_refused: run,
+        b20_long_channels_are_told_apart: run,
+        every_listener_of_the_channel_gets_it_and_no_other: run,
+        a_notice_in_a_transaction_is_delivered_when_it_commits: run,
+        a_listener_gets_nothing_of_what_was_before: run,
+        b25_a_thousand_listeners_leave_nothing: run,
+        a_full_receiver_hears_how_many_it_missed: run,
+        a_dropped_wait_loses_nothing: run,
+        a_notice_wakes_who_sleeps_on_its_channel: run,
+        closing_tells_every_listener: run,
     }
     once {
         a51_the_same_key_again_is_deduplicated: run,

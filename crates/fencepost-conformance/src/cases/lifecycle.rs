@@ -1,9 +1,9 @@
 //! What every call answers when what it names is not there, or the store is closed.
 
 use fencepost_core::{
-    AcquireLease, BatchId, ClaimSlot, ConsumerPath, CreateConsumer, Epoch, Error, Heartbeat, HolderName, IdempotencyKey,
-    Kind, LeaseName, LeaseToken, MessageId, OnceTtl, Partitions, Reason, Result, Retention, Retry, SlotToken, Start,
-    Store,
+    AcquireLease, BatchId, ChannelName, ClaimSlot, ConsumerPath, CreateConsumer, Epoch, Error, Heartbeat, HolderName,
+    IdempotencyKey, Kind, LeaseName, LeaseToken, MessageId, NoticePayload, OnceTtl, Partitions, Reason, Result,
+    Retention, Retry, SlotToken, Start, Store,
 };
 
 use crate::Harness;
@@ -74,6 +74,7 @@ async fn other_calls(store: &dyn Store, path: &ConsumerPath, epoch: Epoch) -> Ve
     let name = LeaseName::new("l").unwrap();
     let token = LeaseToken { name: name.clone(), epoch };
     let acquire = AcquireLease::new(name, HolderName::new("a").unwrap());
+    let channel = ChannelName::new("c").unwrap();
     vec![
         ("acquire_lease", store.acquire_lease(&acquire).await.err()),
         ("renew_lease", store.renew_lease(&token, None).await.err()),
@@ -91,6 +92,8 @@ async fn other_calls(store: &dyn Store, path: &ConsumerPath, epoch: Epoch) -> Ve
         ("consumer_status", store.consumer_status(None).await.err()),
         ("slot_status", store.slot_status(None).await.err()),
         ("leave", store.leave(path, &nonce("m")).await.err()),
+        ("notify", store.notify(&channel, &NoticePayload::new("x").unwrap()).await.err()),
+        ("listen", store.listen(&channel).await.err()),
         ("now", store.now().await.err()),
     ]
 }
@@ -162,7 +165,7 @@ pub async fn a_closed_store_answers_every_call_so(h: &dyn Harness) {
     answers.extend(calls_on_a_consumer(store, &stage.path).await);
     answers.extend(calls_on_a_slot(store, &grant.token).await);
     answers.extend(other_calls(store, &stage.path, grant.token.epoch).await);
-    assert_eq!(answers.len(), 49);
+    assert_eq!(answers.len(), 51);
     all_refused(answers, Kind::Unavailable, "store_closed", &[]);
     assert!(!store.info().engine.is_empty(), "what a store says of itself needs no storage");
 }

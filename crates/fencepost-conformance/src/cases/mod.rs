@@ -28,6 +28,7 @@ modules! {
     members;
     messages;
     names;
+    notices;
     once;
     operators;
     parts;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fencepost_core::{
-    AcquireLease, Acquired, BatchId, BatchSize, ClaimSlot, ConsumerName, ConsumerPath, CreateConsumer, Delay, Epoch,
+    AcquireLease, Acquired, BatchId, BatchSize, ChannelName, ClaimSlot, ConsumerName, ConsumerPath, CreateConsumer, Delay, Epoch,
     FailurePolicy, FailureText, Heartbeat, HolderName, IdempotencyKey, Key, Kind, LeaseName, MAX_FAILURE, MessageId,
     MessageKind, Nonce, OnceTtl, Partitions, QueueName, Release, Renewal, SentOnce, SlotCount, SlotIndex, Start,
     WorkerName,
@@ -20,6 +20,7 @@ pub async fn a33_empty_and_blank_names_are_refused(h: &dyn Harness) {
                 QueueName::new(bad).map(drop),
                 ConsumerName::new(bad).map(drop),
                 LeaseName::new(bad).map(drop),
+                ChannelName::new(bad).map(drop),
                 WorkerName::new(bad).map(drop),
                 HolderName::new(bad).map(drop),
                 Key::new(bad).map(drop),

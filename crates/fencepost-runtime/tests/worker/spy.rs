@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use fencepost_core::{
-    AckReceived, AcquireLease, Acquired, Batch, BatchId, BatchSize, ClaimSlot, ConsumerPath, ConsumerStatus, Consumers,
-    CreateConsumer, Created, DeadLetter, DeadLetters, Delay, Dropped, Epoch, Error, Failure, FailureText, Forced,
+    AckReceived, AcquireLease, Acquired, Batch, BatchId, BatchSize, ChannelName, ClaimSlot, ConsumerPath,
+    ConsumerStatus, Consumers, CreateConsumer, Created, DeadLetter, DeadLetters, Delay, Dropped, Epoch, Error, Failure, FailureText, Forced,
     Heartbeat, IdempotencyKey, LeaseName, LeaseStatus, LeaseToken, Leases, MemberStatus, Members, MessageId, Nacked,
-    NewMessage, Nonce, OnceTtl, Page, Partitions, Pulse, QueueName, QueueStatus, Queues, Readers, Reason, Release,
+    NewMessage, Nonce, NoticePayload, NoticeReceiver, Notices, OnceTtl, Page, Partitions, Pulse, QueueName, QueueStatus, Queues, Readers, Reason, Release,
     Renewal, Result, Retention, SentOnce, SlotGrant, SlotIndex, SlotStatus, SlotToken, Slots, Start, Store, StoreInfo,
     Timestamp, Topic, Ttl, WakeHub, WakeReceiver, Wakeups,
 };
@@ -346,6 +346,19 @@ impl Members for Spy {
     async fn members(&self, path: &ConsumerPath) -> Result<Vec<MemberStatus>> {
         self.call("members").await;
         self.store.members(path).await
+    }
+}
+
+#[async_trait]
+impl Notices for Spy {
+    async fn notify(&self, channel: &ChannelName, payload: &NoticePayload) -> Result<()> {
+        self.call("notify").await;
+        self.store.notify(channel, payload).await
+    }
+
+    async fn listen(&self, channel: &ChannelName) -> Result<NoticeReceiver> {
+        self.call("listen").await;
+        self.store.listen(channel).await
     }
 }
 

@@ -141,6 +141,7 @@ const MIGRATIONS: [&str; 3] = [
     include_str!("../../sql/migrations/0001_initial.sql"),
     include_str!("../../sql/migrations/0002_operators.sql"),
     include_str!("../../sql/migrations/0003_failures.sql"),
+    include_str!("../../sql/migrations/0004_notice.sql"),
 ];
 
 /// Puts a store of an older version into the place of a current one: the same file, so that its identity stays.
