@@ -18,6 +18,7 @@ mod error;
 mod lease;
 mod listen;
 mod member;
+mod notice;
 mod numbered;
 mod options;
 mod queue;

@@ -101,6 +101,11 @@ impl Listener {
         get(&self.hearing) == Hearing::Notified
     }
 
+    /// A notification that has come already, if there is one.
+    pub(crate) fn heard_already(&mut self) -> Option<i64> {
+        self.heard.try_recv().ok()
+    }
+
     /// The next notification's hash. Waits for ever when nothing can come. Cancel-safe.
     pub(crate) async fn heard(&mut self) -> i64 {
         match self.heard.recv().await {

@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use fencepost_core::{
-    BatchId, IdempotencyKey, LeaseToken, MessageId, NewMessage, OnceTtl, QueueName, Release, Result, SentOnce,
-    SlotToken,
+    BatchId, ChannelName, IdempotencyKey, LeaseToken, MessageId, NewMessage, NoticePayload, OnceTtl, QueueName,
+    Release, Result, SentOnce, SlotToken,
 };
 use tokio_postgres::types::Type;
 use tokio_postgres::{Row, Transaction};
@@ -11,6 +11,7 @@ use tokio_postgres::{Row, Transaction};
 use crate::connection::Parameter;
 use crate::error::{Effect, call_error, driver_error};
 use crate::lease::GUARD;
+use crate::notice;
 use crate::queue::{Columns, Once, SEND_MANY, SEND_ONCE, identities, no_id, sent_once};
 use crate::slot::{self, ACK, Presented, RELEASE, count};
 use crate::store::{column, one};
@@ -62,6 +63,12 @@ pub trait TransactionCalls {
         key: &IdempotencyKey,
         ttl: OnceTtl,
     ) -> Result<SentOnce>;
+
+    /// Notifies with this transaction: listeners are told once that commits, and never if it does not.
+    ///
+    /// # Errors
+    /// `permission_denied` where the user may not notify.
+    async fn notify_in(&self, channel: &ChannelName, payload: &NoticePayload) -> Result<()>;
 
     /// Acks a batch with this transaction, so that its effects are stored exactly once. Make it the last statement before the commit:
     /// the slot is locked from here on.
@@ -121,6 +128,10 @@ impl TransactionCalls for Transaction<'_> {
         sent_once(one(&rows)?)
     }
 
+    async fn notify_in(&self, channel: &ChannelName, payload: &NoticePayload) -> Result<()> {
+        notice::notify_in(self, channel, payload).await
+    }
+
     async fn ack_in(&self, token: &SlotToken, batch: BatchId) -> Result<u32> {
         let (presented, batch) = (Presented::of(token), batch.get());
         count(&call(self, "ack", ACK.granted, &presented.with(&[(&batch, Type::INT8)])).await?)
@@ -138,7 +149,7 @@ impl TransactionCalls for Transaction<'_> {
     }
 }
 
-async fn call(
+pub(crate) async fn call(
     transaction: &Transaction<'_>,
     operation: &'static str,
     sql: &'static str,

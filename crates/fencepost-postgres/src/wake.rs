@@ -1,7 +1,8 @@
 //! Wake-ups across processes: while somebody sleeps, one task listens for notifications and looks each quarter of a second whether
 //! something has happened to what is slept on. Nobody asleep, nobody looks. The looks are the truth, notifications only save time.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use tokio::sync::Notify;
 use tokio_postgres::types::Type;
 
 use crate::listen::{Deaf, Hearing, Hears, Listener};
+use crate::notice::{Seen as SeenNotices, hash, one_of_each_group};
 use crate::store::{PostgresStore, column};
 
 /// How often is looked, unless a look takes long.
@@ -42,7 +44,7 @@ const SLEEP: &str = "select fencepost._sleep($1)";
 impl Wakeups for PostgresStore {
     fn wakes(&self, topic: &Topic) -> WakeReceiver {
         let receiver = self.hub().receiver(topic);
-        self.watcher().came.notify_one();
+        self.watcher().came();
         receiver
     }
 }
@@ -52,6 +54,10 @@ impl Wakeups for PostgresStore {
 pub(crate) struct Watcher {
     came: Arc<Notify>,
     own: Arc<Own>,
+    /// Whether a call of this store has made notices that listeners in this process wait for.
+    hurries: Arc<AtomicBool>,
+    /// Up to where listeners were given notices.
+    pub(crate) notices: tokio::sync::Mutex<SeenNotices>,
     /// Whether notifications arrive, as far as is known.
     pub(crate) hearing: Hears,
 }
@@ -64,7 +70,9 @@ const REMEMBERED: usize = 1024;
 
 impl Default for Watcher {
     fn default() -> Self {
-        Self { came: Arc::default(), own: Arc::default(), hearing: Arc::new(Mutex::new(Hearing::NotYet)) }
+        let hearing = Arc::new(Mutex::new(Hearing::NotYet));
+        let (came, own, hurries, notices) = Default::default();
+        Self { came, own, hurries, notices, hearing }
     }
 }
 
@@ -81,6 +89,17 @@ impl Watcher {
         hub.wake(topic);
     }
 
+    /// Has the task take up who sleeps, as somebody came.
+    pub(crate) fn came(&self) {
+        self.came.notify_one();
+    }
+
+    /// Has the task look at once.
+    pub(crate) fn hurry(&self) {
+        self.hurries.store(true, Ordering::Relaxed);
+        self.came.notify_one();
+    }
+
     /// Ends the task, which finds the store gone or closed.
     pub(crate) fn end(&self) {
         self.came.notify_one();
@@ -89,7 +108,8 @@ impl Watcher {
 
 /// Starts the task. It ends when the store is closed or dropped, and keeps neither from happening.
 pub(crate) fn watch(store: &PostgresStore, hub: WakeHub) {
-    let (came, own, weak) = (store.watcher().came.clone(), store.watcher().own.clone(), store.downgrade());
+    let (watcher, weak) = (store.watcher(), store.downgrade());
+    let (came, own, hurries) = (watcher.came.clone(), watcher.own.clone(), watcher.hurries.clone());
     store.runtime().spawn(async move {
         let mut view = View::default();
         while let Some(store) = weak.upgrade() {
@@ -110,7 +130,7 @@ pub(crate) fn watch(store: &PostgresStore, hub: WakeHub) {
             // One that took long by chance, as when a connection had to be made for it, puts nothing off.
             let usual = cost.min(std::mem::replace(&mut view.cost, cost));
             let rest = (usual * REST).clamp(view.pace(), LONGEST);
-            view.rest(rest, &hub, &own, &came).await;
+            view.rest(rest, &hub, &own, &came, &hurries).await;
         }
     });
 }
@@ -125,7 +145,7 @@ struct View {
     /// What the last look has cost.
     cost: Duration,
     /// Whose sleepers a notification has woken since the last look.
-    told: Option<Topic>,
+    told: HashSet<Topic>,
 }
 
 struct Seen {
@@ -146,20 +166,27 @@ impl View {
             if let Some(seen) = self.topics.get_mut(topic) {
                 seen.last_slept_on = now;
             } else {
-                let seen = Seen { hash: None, mark: None, to_make_sure: None, since: now, last_slept_on: now };
+                let hash = is_channel(topic).then(|| hash(&name(topic)));
+                let seen = Seen { hash, mark: None, to_make_sure: None, since: now, last_slept_on: now };
                 self.topics.insert(topic.clone(), seen);
                 self.registered = None;
             }
         }
-        self.topics.retain(|_, seen| now.duration_since(seen.last_slept_on) < LINGER);
+        // A listener gets what it missed by the next look, whenever it comes again.
+        let lingers = |topic: &Topic| if is_channel(topic) { Duration::ZERO } else { LINGER };
+        self.topics.retain(|topic, seen| {
+            seen.last_slept_on == now || now.duration_since(seen.last_slept_on) < lingers(topic)
+        });
     }
 
     /// Wakes whom what has happened since the last look concerns. Returns how long the server took to tell.
     async fn look(&mut self, store: &PostgresStore, hub: &WakeHub) -> Result<Duration> {
-        let topics: Vec<Topic> = self.topics.keys().cloned().collect();
+        let topics: Vec<Topic> = self.topics.keys().filter(|topic| !is_channel(topic)).cloned().collect();
+        let channels = || self.topics.keys().filter(|topic| is_channel(topic)).map(name);
         let names: Vec<String> = topics.iter().map(name).collect();
         if self.registered.is_none_or(|at| at.elapsed() >= REGISTER) {
             // ORDER: registered before the look, so that who commits after the look knows of the sleeper.
+            let names: Vec<String> = names.iter().cloned().chain(one_of_each_group(channels())).collect();
             store.write("sleep", SLEEP, &[(&names, Type::TEXT_ARRAY)]).await?;
             self.registered = Some(Instant::now());
         }
@@ -169,9 +196,17 @@ impl View {
         // ORDER: taken before the look, which shows all of them, or what came after.
         let own = std::mem::take(&mut *store.watcher().own.lock().expect("no panic while marks are held"));
         let since = Instant::now();
-        let rows = store.read("wakes", MARKS, &[(&names, Type::TEXT_ARRAY)]).await?;
+        if channels().next().is_some()
+            && let Err(error) = store.watcher().notices.lock().await.look(store).await
+        {
+            tracing::debug!(%error, "cannot look for notices");
+        }
+        let rows = match &names[..] {
+            [] => Vec::new(),
+            names => store.read("wakes", MARKS, &[(&names, Type::TEXT_ARRAY)]).await?,
+        };
         let cost = since.elapsed();
-        let told = self.told.take();
+        let told = std::mem::take(&mut self.told);
         // A call whose answer came during the look has made the mark that the look shows, or an earlier one.
         let late = store.watcher().own.lock().expect("no panic while marks are held").clone();
         let now = Instant::now();
@@ -194,7 +229,7 @@ impl View {
                     _ if is_own => {}
                     // Its own doing, as far as can be told, or woken by the notification.
                     Some(None) => seen.to_make_sure = Some(now + MAKE_SURE),
-                    None if told.as_ref() == Some(topic) => seen.to_make_sure = Some(now + MAKE_SURE),
+                    None if told.contains(topic) => seen.to_make_sure = Some(now + MAKE_SURE),
                     _ => {
                         hub.wake(topic);
                         // What was numbered before it was committed may be there only now.
@@ -219,7 +254,7 @@ impl View {
     ///
     /// Messages of others wake before the look, which would show the same: a message is waited for by the millisecond. What this store has
     /// done itself has woken already.
-    async fn rest(&mut self, rest: Duration, hub: &WakeHub, own: &Own, came: &Notify) {
+    async fn rest(&mut self, rest: Duration, hub: &WakeHub, own: &Own, came: &Notify, hurries: &AtomicBool) {
         let until = tokio::time::Instant::now() + rest;
         loop {
             let notified = async {
@@ -231,31 +266,47 @@ impl View {
             tokio::select! {
                 () = tokio::time::sleep_until(until) => return,
                 hash = notified => {
-                    let Some(topic) = self.topics.iter().find_map(|(topic, seen)| (seen.hash == Some(hash)).then_some(topic))
-                    else {
-                        continue;
-                    };
-                    let is_own = own.lock().expect("no panic while marks are held").contains_key(topic);
-                    if matches!(topic, Topic::Messages(_)) && !is_own {
-                        self.told = Some(topic.clone());
-                        hub.wake(topic);
+                    let mut concerns = self.hear(hash, hub, own);
+                    // One look serves all that have come.
+                    while let Some(hash) = self.listener.as_mut().and_then(Listener::heard_already) {
+                        concerns |= self.hear(hash, hub, own);
                     }
-                    return;
+                    if concerns {
+                        return;
+                    }
                 }
                 () = came.notified() => {
                     let is_new = hub.topics().iter().any(|topic| !self.topics.contains_key(topic));
-                    if is_new || hub.is_empty() {
+                    if is_new || hub.is_empty() || hurries.swap(false, Ordering::Relaxed) {
                         return;
                     }
                 }
             }
         }
     }
+
+    /// Whether a notification is about a topic that is followed.
+    fn hear(&mut self, hash: i64, hub: &WakeHub, own: &Own) -> bool {
+        let found = self.topics.iter().find_map(|(topic, seen)| (seen.hash == Some(hash)).then_some(topic));
+        let Some(topic) = found else { return false };
+        let is_own = own.lock().expect("no panic while marks are held").contains_key(topic);
+        if matches!(topic, Topic::Messages(_)) && !is_own {
+            hub.wake(topic);
+            self.told.insert(topic.clone());
+        }
+        true
+    }
+}
+
+/// Whether notices tell what has happened, and no mark does.
+fn is_channel(topic: &Topic) -> bool {
+    matches!(topic, Topic::Channel(_))
 }
 
 /// What the server calls a topic.
 fn name(topic: &Topic) -> String {
     match topic {
+        Topic::Channel(name) => format!("channel/{name}"),
         Topic::Lease(name) => format!("lease/{name}"),
         Topic::Messages(queue) => format!("messages/{queue}"),
         Topic::Slots(path) => format!("slots/{}/{}/{}", path.queue.as_str().chars().count(), path.queue, path.consumer),

@@ -102,6 +102,9 @@ begin
     loop
         execute 'revoke execute on function ' || named || ' from public';
     end loop;
+    -- Nobody here has listened yet, and what they name is not this server's.
+    delete from fencepost.notice;
+    perform setval('fencepost.notice_removed', 0);
     update fencepost.home set xid_shift = shift;
     update fencepost.home set written = xmin;
 end

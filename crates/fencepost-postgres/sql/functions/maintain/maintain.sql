@@ -234,6 +234,10 @@ begin
     end loop;
     if queue is null then
         steps := steps + fencepost._forget_leases();
+        while fencepost._forget_notices(1000) > 0 loop
+            steps := steps + 1;
+            exit when clock_timestamp() > until;
+        end loop;
     end if;
     -- At the end, and of one queue, since the locks of what is emptied last until the commit.
     for queue_id in select x.id from fencepost.queue x where _any_maintain.queue is null or x.name = _any_maintain.queue order by x.id loop

@@ -1,4 +1,4 @@
--- Wake-ups between processes. A topic is `lease/NAME`, `messages/QUEUE` or `slots/QUEUE/CONSUMER`, the names with their lengths where
+-- Wake-ups between processes. A topic is `lease/NAME`, `messages/QUEUE`, `channel/NAME` or `slots/QUEUE/CONSUMER`, the names with their lengths where
 -- two stand together. They are hints: who sleeps looks again by itself, see _marks.
 
 -- What a topic is called in a notification: short, and never too long for one, whatever the name.
