@@ -118,9 +118,9 @@ impl WakeHub {
         });
     }
 
-    /// Whether anybody listens to a channel.
+    /// Whether anybody listens to a channel, or sleeps on one.
     pub fn listens(&self) -> bool {
-        !self.sleepers().listeners.is_empty()
+        self.sleepers().topics.keys().any(|topic| matches!(topic, Topic::Channel(_)))
     }
 
     /// What anybody sleeps on. A sender never pays for a sleeper that is not there.

@@ -38,7 +38,7 @@ impl Notices for PostgresStore {
         // ORDER: others are given what was there before this one listens, and this one gets what comes after. A look that was begun since
         // the call serves it as well.
         if seen.looked.is_none_or(|looked| looked < called) {
-            seen.look(self).await.map_err(|error| error.during("listen"))?;
+            seen.look(self).await?;
         }
         let receiver = self.hub().listener(channel);
         drop(seen);
@@ -101,7 +101,7 @@ impl Seen {
                 (&xid as _, Type::TEXT),
                 (&id as _, Type::INT8),
             ];
-            let rows = store.read("notices", LOOK, &values).await?;
+            let rows = store.read("listen", LOOK, &values).await?;
             self.take(&rows, store.hub())?;
             if self.pass.is_none() && !std::mem::take(&mut is_resumed) {
                 self.looked = Some(begun);

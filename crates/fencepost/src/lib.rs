@@ -50,6 +50,7 @@ pub struct Readme;
 #[doc = include_str!("../../../docs/guide/leases.md")]
 #[doc = include_str!("../../../docs/guide/queues.md")]
 #[doc = include_str!("../../../docs/guide/failures.md")]
+#[doc = include_str!("../../../docs/guide/notify.md")]
 #[doc = include_str!("../../../docs/guide/sqlite.md")]
 #[doc = include_str!("../../../docs/guide/migrations.md")]
 #[cfg_attr(feature = "postgres", doc = include_str!("../../../docs/guide/postgres.md"))]

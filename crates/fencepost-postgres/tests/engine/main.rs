@@ -15,6 +15,7 @@ mod levels;
 mod logs;
 mod mixed;
 mod names;
+mod notices;
 mod numbers;
 mod opening;
 mod outages;

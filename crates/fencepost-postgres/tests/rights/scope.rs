@@ -114,6 +114,12 @@ async fn a_right_is_no_other_right() {
         "fencepost._any_read('own', 'earliest', 10)",
         "fencepost._any_maintain()",
     ];
+    let of_cluster_roles = [
+        "fencepost.notify('own', 'x')",
+        "fencepost._any_send_notice('own', 'x')",
+        "fencepost._notices('{own}', null, null, null, null, null)",
+        "fencepost._any_notices('{own}', null, null, null, null, null)",
+    ];
     for (role, refused) in [
         ("producer", [&of_consumers[..], &of_holders, &of_administrators].concat()),
         ("consumer", [&of_producers[..], &of_holders, &of_administrators].concat()),
@@ -121,7 +127,7 @@ async fn a_right_is_no_other_right() {
         ("stranger", [&of_producers[..], &of_consumers, &of_holders, &of_administrators].concat()),
     ] {
         let client = ground.client(role).await;
-        for call in refused {
+        for call in refused.into_iter().chain(of_cluster_roles) {
             assert_eq!(outcome(&client, &format!("select * from {call}")).await, REFUSED, "{role}: {call}");
         }
     }

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use fencepost_core::{
-    AcquireLease, Acquired, BatchSize, ClaimSlot, ConsumerPath, Consumers, DeadLetters, Delay, Failure, FailureText,
-    Heartbeat, HolderName, IdempotencyKey, LeaseName, Leases, Members, NewMessage, Nonce, OnceTtl, Partitions,
-    QueueName, Queues, Readers, Reason, Release, Renewal, Slots, Start, Topic, Wakeups, WorkerName,
+    AcquireLease, Acquired, BatchSize, ChannelName, ClaimSlot, ConsumerPath, Consumers, DeadLetters, Delay, Failure,
+    FailureText, Heartbeat, HolderName, IdempotencyKey, LeaseName, Leases, Members, NewMessage, Nonce, Notice,
+    NoticePayload, Notices, OnceTtl, Partitions, QueueName, Queues, Readers, Reason, Release, Renewal, Slots, Start,
+    Topic, Wakeups, WorkerName,
 };
 use fencepost_postgres::{PostgresStore, TransactionCalls};
 
@@ -181,5 +182,29 @@ async fn a_holder_of_a_prefix_holds_its_leases() {
     refused(store.lease(&LeaseName::new("other/x").unwrap()).await);
     refused(store.force_release_lease(&token.name, &Reason::new("why").unwrap()).await);
     store.close().await;
+    ground.clear().await;
+}
+
+/// Who notifies is a member of the producers, who listens one of the consumers; neither is the other, and nobody else is either.
+#[tokio::test]
+async fn notices_are_for_members_of_the_clusters_roles() {
+    let Some(ground) = Ground::new().await else { return };
+    let (channel, payload) = (ChannelName::new("c").unwrap(), NoticePayload::new("x").unwrap());
+    let holder = opened(&ground, "holder").await;
+    refused(holder.listen(&channel).await);
+    refused(holder.notify(&channel, &payload).await);
+    for of in ["producer", "consumer"] {
+        ground.run(&format!("grant fencepost_{of} to {}", ground.role(of))).await;
+    }
+    let (sender, listener) = (opened(&ground, "producer").await, opened(&ground, "consumer").await);
+    refused(sender.listen(&channel).await);
+    refused(listener.notify(&channel, &payload).await);
+    let mut receiver = listener.listen(&channel).await.unwrap();
+    sender.notify(&channel, &payload).await.unwrap();
+    let heard = tokio::time::timeout(Duration::from_secs(30), receiver.next()).await.expect("it comes").unwrap();
+    assert!(matches!(heard, Notice::Payload { payload: heard, .. } if heard == payload));
+    for store in [holder, sender, listener] {
+        store.close().await;
+    }
     ground.clear().await;
 }

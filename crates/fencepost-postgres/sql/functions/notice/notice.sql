@@ -83,7 +83,8 @@ set max_parallel_workers_per_gather = 0
 set plan_cache_mode = force_generic_plan
 as $$
 declare
-    here text := concat((pg_control_system()).system_identifier, '/', fencepost._timeline(), '/', fencepost._database());
+    here text := concat_ws('/', (pg_control_system()).system_identifier, fencepost._timeline(), fencepost._database(),
+        coalesce((select max(g.id) from fencepost.generation g), 1));
     late xid8[];
     fresh xid8;
     from_xid xid8 := coalesce(after_xid, '0')::xid8;
