@@ -5,6 +5,7 @@ mod cancelled;
 mod crash_copy;
 mod group_commit;
 mod joined;
+mod notices;
 mod opening;
 mod place;
 mod plans;
