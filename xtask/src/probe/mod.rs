@@ -4,6 +4,7 @@
 mod copy;
 mod guards;
 mod lock_guards;
+mod notice_guards;
 mod run_guards;
 mod sql;
 mod sql_guards;
@@ -24,10 +25,10 @@ use crate::{Result, workspace};
 
 pub fn run(names: &[&str]) -> Result {
     let (in_sql, names): (Vec<&str>, Vec<&str>) =
-        names.iter().partition(|name| sql_guards::GUARDS.iter().any(|guard| guard.name == **name));
+        names.iter().partition(|name| all_in_sql().any(|guard| guard.name == **name));
     let all = names.is_empty() && in_sql.is_empty();
     let chosen = |guard: &&SqlGuard| all || in_sql.contains(&guard.name);
-    let in_sql: Vec<&SqlGuard> = sql_guards::GUARDS.iter().filter(chosen).collect();
+    let in_sql: Vec<&SqlGuard> = all_in_sql().filter(chosen).collect();
     let guards = if all || !names.is_empty() { select(&names)? } else { Vec::new() };
     let metadata = workspace::metadata()?;
     let target = Path::new(metadata["target_directory"].as_str().ok_or("the metadata names no build folder")?);
@@ -65,7 +66,12 @@ fn removed_in_rust(guards: &[&Guard], metadata: &Value, target: &Path) -> Result
 
 /// All guards that are lines of Rust, or of what is embedded in it.
 fn all() -> impl Iterator<Item = &'static Guard> {
-    guards::GUARDS.iter().chain(lock_guards::GUARDS).chain(run_guards::GUARDS)
+    guards::GUARDS.iter().chain(lock_guards::GUARDS).chain(run_guards::GUARDS).chain(notice_guards::GUARDS)
+}
+
+/// All guards in the SQL of the PostgreSQL engine.
+fn all_in_sql() -> impl Iterator<Item = &'static SqlGuard> {
+    sql_guards::GUARDS.iter().chain(notice_guards::SQL)
 }
 
 /// The guards of the given names, or all.

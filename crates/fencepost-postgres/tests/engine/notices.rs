@@ -133,6 +133,32 @@ async fn what_was_notified_while_a_listener_was_cut_off_is_delivered_later() {
     assert_eq!(heard(&mut lazy).await, "25");
 }
 
+/// What is much comes in pages, all of the snapshot that the first one was of: what commits between two of them comes with the next pass.
+#[tokio::test]
+async fn pages_of_one_pass_are_of_one_snapshot() {
+    let Some(stage) = Stage::new().await else { return };
+    let (client, between) = (stage.client().await, stage.client().await);
+    let look = "select place, seen, last_xid, last_id, payload from fencepost._notices('{c}', $1, $2, $3, $4, $5)";
+    let page = async |place: Option<&str>, since: Option<&str>, pass: (Option<&str>, Option<&str>, Option<i64>)| {
+        client.query(look, &[&place, &since, &pass.0, &pass.1, &pass.2]).await.unwrap()
+    };
+    let begin = page(None, None, (None, None, None)).await;
+    let (place, since): (String, String) = (begin[0].get(0), begin[0].get(1));
+    let (place, since) = (Some(&*place), Some(&*since));
+    client.query("select fencepost.notify('c', n::text) from generate_series(1, 1500) n", &[]).await.unwrap();
+    let first = page(place, since, (None, None, None)).await;
+    assert_eq!(first.len(), 1_001);
+    let (upto, xid): (String, Option<String>) = (first[0].get(1), first[0].get(2));
+    notify(&between, "between").await;
+    let second = page(place, since, (Some(&upto), xid.as_deref(), first[0].get(3))).await;
+    assert_eq!(second[0].get::<_, String>(1), upto);
+    assert_eq!(second[0].get::<_, Option<String>>(2), None, "there is no further page");
+    let texts = first[1..].iter().chain(&second[1..]).map(|row| row.get::<_, String>(4));
+    assert!(texts.eq((1..=1_500).map(|n: i32| n.to_string())));
+    let next = page(place, Some(&upto), (None, None, None)).await;
+    assert_eq!(next[1..].iter().map(|row| row.get::<_, String>(4)).collect::<Vec<_>>(), ["between"]);
+}
+
 /// B30: when notices are gone that a listener had not seen, it is told so, and goes on with what is there.
 #[tokio::test]
 async fn b30_a_listener_that_was_away_for_too_long_hears_a_resync() {

@@ -303,6 +303,7 @@ async fn a_restored_store_gives_what_the_dumped_one_would_have_given() {
     let source = Source::new(&server).await;
     let Some(below) = private().await else { return };
     burn(&below.connect("postgres").await.unwrap(), 60_000).await;
+    run(&source.script.admin, "select fencepost.notify('c', 'of the source')").await;
     let grantee = "create role app; grant usage on schema fencepost to app; grant execute on function fencepost.send(text, text, text, text, jsonb, interval, integer, interval), fencepost.q1_send to app";
     run(&source.script.admin, grantee).await;
     let dump = source.script.stage.database.dump().await.unwrap();
@@ -360,6 +361,8 @@ async fn a_restored_store_gives_what_the_dumped_one_would_have_given() {
             and has_function_privilege('public', p.oid, 'execute')";
         assert_eq!(value::<i64>(client, open_to_all).await, 0, "{name}");
         goes_on(client, database, before.max(*early)).await;
+        let copied = "select count(*) from fencepost.notice where payload = 'of the source'";
+        assert_eq!(value::<i64>(client, copied).await, 0, "{name}: nobody here has listened to it");
         // But for what was sent before anybody had noticed that this is a copy.
         let unseen = format!("select count(id) from fencepost._read('q', '{ahead}', 10000) where id <> {early}");
         assert_eq!(
