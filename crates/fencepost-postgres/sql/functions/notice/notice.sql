@@ -89,6 +89,8 @@ declare
     fresh xid8;
     from_xid xid8 := coalesce(after_xid, '0')::xid8;
     from_id bigint := coalesce(after_id, 0);
+    fresh_xid xid8;
+    fresh_id bigint;
 begin
     if since is null or known is distinct from here then
         return query select here, pg_current_snapshot()::text, since is not null, null::text, null::bigint, null::text, null::text, null::timestamptz;
@@ -96,19 +98,20 @@ begin
     end if;
     late := array(select x from pg_snapshot_xip(since::pg_snapshot) x);
     fresh := pg_snapshot_xmax(since::pg_snapshot);
+    fresh_xid := case when from_xid < fresh then fresh else from_xid end;
+    fresh_id := case when from_xid < fresh then 0 else from_id end;
     return query
         with bound as materialized (
             select coalesce(_any_notices.upto::pg_snapshot, pg_current_snapshot()) as upto
         ), page as materialized (
             select p.* from (
-                (select n.* from fencepost.notice n
-                    where n.xid = any(late) and (n.xid, n.id) > (from_xid, from_id)
-                        and pg_visible_in_snapshot(n.xid, (select b.upto from bound b))
-                    order by n.xid, n.id limit 1000)
+                select l.* from unnest(late) x cross join lateral (
+                    select n.* from fencepost.notice n where n.xid = x and (n.xid, n.id) > (from_xid, from_id)
+                    order by n.xid, n.id limit 1000) l
+                where pg_visible_in_snapshot(x, (select b.upto from bound b))
                 union all
                 (select n.* from fencepost.notice n
-                    where n.xid >= fresh and (n.xid, n.id) > (from_xid, from_id)
-                        and pg_visible_in_snapshot(n.xid, (select b.upto from bound b))
+                    where (n.xid, n.id) > (fresh_xid, fresh_id) and pg_visible_in_snapshot(n.xid, (select b.upto from bound b))
                     order by n.xid, n.id limit 1000)) p
             order by p.xid, p.id limit 1000
         )
