@@ -41,8 +41,8 @@ pub use lease::{AcquireLease, Acquired, Forced, LeaseStatus, LeaseToken, Leases}
 pub use member::{Heartbeat, MemberStatus, Members, Pulse};
 pub use message::{BatchId, BatchSize, Headers, MAX_HEADERS, MAX_PAYLOAD, Message, MessageId, NewMessage, Window};
 pub use name::{
-    ChannelName, ConsumerName, HolderName, IdempotencyKey, Key, LeaseName, LockName, MessageKind, Nonce, QueueName, Reason,
-    WorkerName, random_u64,
+    ChannelName, ConsumerName, HolderName, IdempotencyKey, Key, LeaseName, LockName, MessageKind, Nonce, QueueName,
+    Reason, WorkerName, random_u64,
 };
 pub use notice::{
     MAX_NOTICE, NOTICE_KEPT, NOTICES_KEPT, NOTICES_WAITING, Notice, NoticePayload, NoticeReceiver, Notices,

@@ -10,7 +10,7 @@ use fencepost_core::{
 };
 
 use crate::state::State;
-use crate::transaction::MemTransaction;
+use crate::transaction::{Commit, MemTransaction};
 
 /// A store in memory. Clones share it; it lives as long as the last of them.
 ///
@@ -73,7 +73,7 @@ impl MemStore {
         if let Some(ignored) = tx.failure() {
             return Err(ignored);
         }
-        if let Some((state, wakes, notices)) = tx.finish() {
+        if let Some(Commit { state, wakes, notices }) = tx.finish() {
             committed.state = state;
             committed.writes += 1;
             // ORDER: delivered before anybody else commits, and before anybody listens who comes later.

@@ -26,6 +26,13 @@ pub struct MemTransaction<'s> {
     failed: Option<Error>,
 }
 
+/// What to store, whom to wake and what to deliver.
+pub(crate) struct Commit {
+    pub(crate) state: Arc<State>,
+    pub(crate) wakes: Vec<Topic>,
+    pub(crate) notices: Vec<(ChannelName, Notice)>,
+}
+
 impl<'s> MemTransaction<'s> {
     pub(crate) fn new(state: Arc<State>, now: Timestamp, round: &'s RoundRobin) -> Self {
         Self { state, changed: false, now, round, wakes: Vec::new(), notices: Vec::new(), failed: None }
@@ -158,8 +165,9 @@ impl<'s> MemTransaction<'s> {
         state.epoch = state.epoch.max(epoch.get());
     }
 
-    /// What to store, whom to wake and what to deliver; `None` when nothing changed.
-    pub(crate) fn finish(self) -> Option<(Arc<State>, Vec<Topic>, Vec<(ChannelName, Notice)>)> {
-        self.changed.then_some((self.state, self.wakes, self.notices))
+    /// What a commit does; `None` when nothing changed.
+    pub(crate) fn finish(self) -> Option<Commit> {
+        let Self { state, wakes, notices, .. } = self;
+        self.changed.then_some(Commit { state, wakes, notices })
     }
 }

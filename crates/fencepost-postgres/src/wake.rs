@@ -174,9 +174,8 @@ impl View {
         }
         // A listener gets what it missed by the next look, whenever it comes again.
         let lingers = |topic: &Topic| if is_channel(topic) { Duration::ZERO } else { LINGER };
-        self.topics.retain(|topic, seen| {
-            seen.last_slept_on == now || now.duration_since(seen.last_slept_on) < lingers(topic)
-        });
+        self.topics
+            .retain(|topic, seen| seen.last_slept_on == now || now.duration_since(seen.last_slept_on) < lingers(topic));
     }
 
     /// Wakes whom what has happened since the last look concerns. Returns how long the server took to tell.

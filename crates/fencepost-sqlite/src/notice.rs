@@ -67,9 +67,8 @@ fn deliver(connection: &Connection, hub: &WakeHub, last: &mut i64) -> Result<()>
     loop {
         type Columns = (i64, String, String, i64);
         let sql = include_str!("../sql/notice/after.sql");
-        let found: Vec<Columns> = all(connection, sql, (*last, PAGE as i64), |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
-        })?;
+        let found: Vec<Columns> =
+            all(connection, sql, (*last, PAGE as i64), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
         let many = found.len();
         for (id, channel, payload, at) in found {
             if id > *last + 1 {
@@ -119,7 +118,10 @@ impl SqliteStore {
             })
             .await?;
         let mut steps = 0;
-        while any {
+        if !any {
+            return Ok(steps);
+        }
+        loop {
             let removed = self
                 .transact("maintain", move |group| {
                     let now = group.now()?;
@@ -127,10 +129,9 @@ impl SqliteStore {
                 })
                 .await?;
             if removed == 0 {
-                break;
+                return Ok(steps);
             }
             steps += 1;
         }
-        Ok(steps)
     }
 }

@@ -2,9 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use fencepost_core::{
-    ChannelName, Kind, NOTICES_KEPT, Notice, NoticePayload, NoticeReceiver, Notices, Queues, Retry,
-};
+use fencepost_core::{ChannelName, Kind, NOTICES_KEPT, Notice, NoticePayload, NoticeReceiver, Notices, Queues, Retry};
 use fencepost_postgres::{Hearing, PostgresStore, TransactionCalls, driver_error};
 use fencepost_test_support::{PgBouncer, skip_or_fail};
 use tokio_postgres::Client;
@@ -99,7 +97,8 @@ async fn b30_a_listener_survives_the_end_of_its_connections() {
     let mut receiver = stage.store.listen(&channel("c")).await.unwrap();
     hears(&stage.store).await;
     let end = "select count(pg_terminate_backend(pid)) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()";
-    for (round, whose) in [" and query = 'listen fencepost'", "", " and query = 'listen fencepost'"].iter().enumerate() {
+    for (round, whose) in [" and query = 'listen fencepost'", "", " and query = 'listen fencepost'"].iter().enumerate()
+    {
         for n in 0..10 {
             if n == 5 {
                 run(&client, &format!("{end}{whose}")).await;
@@ -123,7 +122,8 @@ async fn what_was_notified_while_a_listener_was_cut_off_is_delivered_later() {
     cut_off(&client).await;
     let many = 2_500;
     // Most of it on another channel: a page may have nothing for anybody.
-    let sql = "select fencepost.notify(case n % 25 when 0 then 'c' else 'd' end, n::text) from generate_series(1, $1::int) n";
+    let sql =
+        "select fencepost.notify(case n % 25 when 0 then 'c' else 'd' end, n::text) from generate_series(1, $1::int) n";
     client.query(sql, &[&many]).await.unwrap();
     assert!(stage.store.listen(&channel("c")).await.is_err(), "nobody knows where to begin");
     join_again(&client).await;
@@ -281,7 +281,8 @@ async fn b25_thousands_of_channels_take_one_connection() {
     for (n, receiver) in receivers.iter_mut().enumerate() {
         assert_eq!(heard(receiver).await, n.to_string());
     }
-    let sessions = "select count(*) from pg_stat_activity where datname = current_database() and query = 'listen fencepost'";
+    let sessions =
+        "select count(*) from pg_stat_activity where datname = current_database() and query = 'listen fencepost'";
     assert_eq!(value::<i64>(&client, sessions).await, 1);
     drop(receivers);
     until("nobody listens", async || value::<i64>(&client, sessions).await == 0).await;

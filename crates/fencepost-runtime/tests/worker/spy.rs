@@ -8,11 +8,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use fencepost_core::{
     AckReceived, AcquireLease, Acquired, Batch, BatchId, BatchSize, ChannelName, ClaimSlot, ConsumerPath,
-    ConsumerStatus, Consumers, CreateConsumer, Created, DeadLetter, DeadLetters, Delay, Dropped, Epoch, Error, Failure, FailureText, Forced,
-    Heartbeat, IdempotencyKey, LeaseName, LeaseStatus, LeaseToken, Leases, MemberStatus, Members, MessageId, Nacked,
-    NewMessage, Nonce, NoticePayload, NoticeReceiver, Notices, OnceTtl, Page, Partitions, Pulse, QueueName, QueueStatus, Queues, Readers, Reason, Release,
-    Renewal, Result, Retention, SentOnce, SlotGrant, SlotIndex, SlotStatus, SlotToken, Slots, Start, Store, StoreInfo,
-    Timestamp, Topic, Ttl, WakeHub, WakeReceiver, Wakeups,
+    ConsumerStatus, Consumers, CreateConsumer, Created, DeadLetter, DeadLetters, Delay, Dropped, Epoch, Error, Failure,
+    FailureText, Forced, Heartbeat, IdempotencyKey, LeaseName, LeaseStatus, LeaseToken, Leases, MemberStatus, Members,
+    MessageId, Nacked, NewMessage, Nonce, NoticePayload, NoticeReceiver, Notices, OnceTtl, Page, Partitions, Pulse,
+    QueueName, QueueStatus, Queues, Readers, Reason, Release, Renewal, Result, Retention, SentOnce, SlotGrant,
+    SlotIndex, SlotStatus, SlotToken, Slots, Start, Store, StoreInfo, Timestamp, Topic, Ttl, WakeHub, WakeReceiver,
+    Wakeups,
 };
 use fencepost_mem::MemStore;
 use tokio::sync::watch;
