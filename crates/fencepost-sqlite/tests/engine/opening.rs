@@ -137,7 +137,7 @@ fn a_store_of_a_newer_version_is_refused() {
 }
 
 /// Every migration, as it landed.
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     include_str!("../../sql/migrations/0001_initial.sql"),
     include_str!("../../sql/migrations/0002_operators.sql"),
     include_str!("../../sql/migrations/0003_failures.sql"),
