@@ -180,6 +180,10 @@ fn make_older(place: &Place, version: usize) {
          VALUES (1, 0, 0, {now}, 'w1', 60000000, {now} + 60000000, 1, 2, 1, 1, 0);"
     );
     file.execute_batch(&insert).unwrap();
+    if version >= 3 {
+        // What the third one makes of a batch that was open before it.
+        file.execute_batch("UPDATE fencepost_slot SET plain = 1, alone = 0").unwrap();
+    }
 }
 
 /// A store of every earlier version is upgraded with its data: owners go on where they were.
