@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use fencepost_core::{ChannelName, Kind, NOTICES_KEPT, Notice, NoticePayload, NoticeReceiver, Notices, Queues, Retry};
 use fencepost_postgres::{Hearing, PostgresStore, TransactionCalls, driver_error};
-use fencepost_test_support::{PgBouncer, skip_or_fail};
+use fencepost_test_support::{DEFAULT_MAJOR, PgBouncer, PgServer, PrivateServer, skip_or_fail};
 use tokio_postgres::Client;
 
 use crate::script::{run, value};
@@ -43,6 +43,13 @@ async fn join_again(client: &Client) {
     run(client, "alter function fencepost._notices_away rename to _notices").await;
 }
 
+/// A stage on a server of its own: what transactions of others do there may be taken for a loss.
+async fn alone() -> Option<(PrivateServer, Stage)> {
+    let server = skip_or_fail(PgServer::private(DEFAULT_MAJOR).await)?;
+    let stage = Stage::on(&server).await;
+    Some((server, stage))
+}
+
 async fn hears(store: &PostgresStore) {
     until("notifications arrive", async || store.hearing() == Hearing::Notified).await;
 }
@@ -75,10 +82,10 @@ async fn savepoints_count_as_they_end() {
     let mut client = stage.store.client().await.unwrap();
     let mut transaction = client.transaction().await.unwrap();
     transaction.notify_in(&channel("c"), &payload("1")).await.unwrap();
-    let inner = transaction.savepoint("inner").await.unwrap();
+    let inner = transaction.savepoint("part").await.unwrap();
     inner.notify_in(&channel("c"), &payload("never")).await.unwrap();
     inner.rollback().await.unwrap();
-    let inner = transaction.savepoint("inner").await.unwrap();
+    let inner = transaction.savepoint("part").await.unwrap();
     inner.notify_in(&channel("c"), &payload("2")).await.unwrap();
     inner.commit().await.unwrap();
     transaction.commit_whole().await.unwrap();
@@ -162,7 +169,7 @@ async fn pages_of_one_pass_are_of_one_snapshot() {
 /// B30: when notices are gone that a listener had not seen, it is told so, and goes on with what is there.
 #[tokio::test]
 async fn b30_a_listener_that_was_away_for_too_long_hears_a_resync() {
-    let Some(stage) = Stage::new().await else { return };
+    let Some((_server, stage)) = alone().await else { return };
     let client = stage.client().await;
     notify(&client, "before").await;
     let mut receiver = stage.store.listen(&channel("c")).await.unwrap();
@@ -189,7 +196,7 @@ async fn b30_a_listener_that_was_away_for_too_long_hears_a_resync() {
 /// One that commits after so long that it is removed at once is told of as a loss, and a transaction that is still open is none.
 #[tokio::test]
 async fn what_commits_too_late_to_be_kept_is_told_of() {
-    let Some(stage) = Stage::new().await else { return };
+    let Some((_server, stage)) = alone().await else { return };
     let (late, client) = (stage.client().await, stage.client().await);
     run(&late, "begin; select fencepost.notify('c', 'late')").await;
     let mut receiver = stage.store.listen(&channel("c")).await.unwrap();
