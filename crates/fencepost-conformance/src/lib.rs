@@ -7,6 +7,7 @@
 
 mod catalog;
 mod dropped;
+mod ground;
 mod harness;
 mod stage;
 mod suite;

@@ -22,6 +22,7 @@ mod partition;
 mod queue;
 mod reader;
 pub mod refusal;
+pub mod schedule;
 pub mod slot;
 mod store;
 mod visible;
@@ -42,7 +43,7 @@ pub use member::{Heartbeat, MemberStatus, Members, Pulse};
 pub use message::{BatchId, BatchSize, Headers, MAX_HEADERS, MAX_PAYLOAD, Message, MessageId, NewMessage, Window};
 pub use name::{
     ChannelName, ConsumerName, HolderName, IdempotencyKey, Key, LeaseName, LockName, MessageKind, Nonce, QueueName,
-    Reason, WorkerName, random_u64,
+    Reason, ScheduleName, WorkerName, random_u64,
 };
 pub use notice::{
     MAX_NOTICE, NOTICE_KEPT, NOTICES_KEPT, NOTICES_WAITING, Notice, NoticePayload, NoticeReceiver, Notices,
@@ -50,6 +51,9 @@ pub use notice::{
 pub use partition::{Partition, Partitions, RoundRobin, SlotCount, SlotIndex};
 pub use queue::{Checkpoint, Created, Dropped, OnceTtl, Position, QueueStatus, Queues, Retention, SentOnce};
 pub use reader::{Page, Readers};
+pub use schedule::{
+    Due, Fired, Misfire, NextFire, Put, ScheduleDefinition, ScheduleStatus, Schedules, Tick, TickOutcome,
+};
 pub use slot::{AckReceived, Batch, ClaimSlot, Release, Renewal, SlotGrant, SlotStatus, SlotToken, Slots};
 pub use store::{Store, StoreInfo};
 pub use visible::{harmless, visible};

@@ -101,6 +101,8 @@ names! {
     LeaseName = "a lease name";
     /// The name of a channel of notices.
     ChannelName = "a channel name";
+    /// The name of a schedule.
+    ScheduleName = "a schedule name";
     /// The name of a migration lock, which is that of the ledger it protects.
     LockName = "a lock name";
     /// A label for people that says which worker holds a slot. It identifies nothing: identity is the epoch.

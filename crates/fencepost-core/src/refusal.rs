@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::{
     ConsumerPath, CreateConsumer, Error, FailurePolicy, IdempotencyKey, Kind, MessageId, Partitions, Position,
-    QueueName, Retry, SlotCount, SlotIndex,
+    QueueName, Retry, ScheduleName, SlotCount, SlotIndex,
 };
 
 /// What to do when a queue is not there.
@@ -12,6 +12,10 @@ pub const NO_QUEUE_HINT: &str = "`fencepost queue list` shows the queues there a
 
 /// What to do when a consumer is not there.
 pub const NO_CONSUMER_HINT: &str = "`fencepost consumer list` shows the consumers there are; it may have been dropped";
+
+/// What to do when a schedule is not there.
+pub const NO_SCHEDULE_HINT: &str =
+    "`fencepost schedule list` shows the schedules there are; `fencepost schedule put` makes one";
 
 /// The queue does not exist.
 pub fn no_queue(queue: &QueueName) -> Error {
@@ -39,6 +43,13 @@ pub fn other_partitions(queue: &QueueName, asked: Partitions, found: Partitions)
         .with("queue", queue)
         .with("partitions", found)
         .hinted("the number of partitions of a queue is fixed; use it as it is, or another name")
+}
+
+/// The schedule does not exist.
+pub fn no_schedule(schedule: &ScheduleName) -> Error {
+    Error::new(Kind::NotFound, format!("cannot find the schedule `{schedule}`"))
+        .with("schedule", schedule)
+        .hinted(NO_SCHEDULE_HINT)
 }
 
 /// The consumer exists with other settings; nothing when they are the same.

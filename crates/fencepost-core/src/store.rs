@@ -2,7 +2,9 @@
 
 use async_trait::async_trait;
 
-use crate::{Consumers, DeadLetters, Leases, Members, Notices, Queues, Readers, Result, Slots, Timestamp, Wakeups};
+use crate::{
+    Consumers, DeadLetters, Leases, Members, Notices, Queues, Readers, Result, Schedules, Slots, Timestamp, Wakeups,
+};
 
 /// What a store says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +21,9 @@ pub struct StoreInfo {
 
 /// Everything an engine answers. No method of the contract has a default body: a new operation makes every engine answer.
 #[async_trait]
-pub trait Store: Leases + Queues + Consumers + Slots + DeadLetters + Readers + Members + Notices + Wakeups {
+pub trait Store:
+    Leases + Queues + Consumers + Slots + DeadLetters + Readers + Members + Notices + Schedules + Wakeups
+{
     /// What the store says of itself.
     fn info(&self) -> StoreInfo;
 

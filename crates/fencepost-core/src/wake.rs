@@ -20,6 +20,8 @@ pub enum Topic {
     Lease(LeaseName),
     /// Somebody notified on the channel.
     Channel(ChannelName),
+    /// A schedule was put, resumed or removed.
+    Schedules,
 }
 
 /// The sender of wake-ups is gone: the store was closed.

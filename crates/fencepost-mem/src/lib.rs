@@ -10,6 +10,7 @@ mod lease;
 mod member;
 mod notice;
 mod queue;
+mod schedule;
 mod slot;
 mod state;
 mod store;

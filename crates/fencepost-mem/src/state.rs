@@ -8,9 +8,9 @@ use fencepost_core::lease::LeaseState;
 use fencepost_core::refusal::{no_consumer, no_queue, no_slot};
 use fencepost_core::slot::SlotState;
 use fencepost_core::{
-    ConsumerName, ConsumerPath, DeadLetter, FailurePolicy, Forced, IdempotencyKey, Key, LeaseName, MessageId,
-    NewMessage, Nonce, Partition, Partitions, Position, QueueName, Result, Retention, SlotCount, SlotIndex, Timestamp,
-    WorkerName,
+    ConsumerName, ConsumerPath, DeadLetter, FailurePolicy, Fired, Forced, IdempotencyKey, Key, LeaseName, MessageId,
+    NewMessage, Nonce, Partition, Partitions, Position, QueueName, Result, Retention, ScheduleName, ScheduleStatus,
+    SlotCount, SlotIndex, Timestamp, WorkerName,
 };
 
 use crate::aside::Kept;
@@ -24,6 +24,14 @@ pub(crate) struct State {
     /// What operators took by force, by lease.
     pub(crate) forced: BTreeMap<LeaseName, Vec<Forced>>,
     pub(crate) queues: BTreeMap<QueueName, Queue>,
+    pub(crate) schedules: BTreeMap<ScheduleName, Scheduled>,
+}
+
+/// A schedule with what it has fired, oldest first.
+#[derive(Debug, Clone)]
+pub(crate) struct Scheduled {
+    pub(crate) status: ScheduleStatus,
+    pub(crate) history: Vec<Fired>,
 }
 
 /// A queue with its log and its consumers.

@@ -191,6 +191,17 @@ fencepost_conformance::suite! {
         deliveries_and_crashes_are_counted_per_takeover: run,
         takeover_without_a_batch_is_a_fresh_grant: run,
     }
+    fires {
+        a_fire_sends_and_goes_on: run,
+        ticks_of_many_schedules_are_answered_at_their_places: run,
+        b12_missed_times_fire_as_the_tick_says: run,
+        each_nominal_time_fires_once: run,
+        b08_a_fenced_leader_fires_nothing: run,
+        a_tick_of_what_is_no_more_changes_nothing: run,
+        b11_a_schedule_whose_queue_is_gone_is_reported: run,
+        b11_a_problem_stops_its_schedule_alone: run,
+        the_history_of_a_schedule_is_bounded: run,
+    }
     idle {
         a42_a_minute_of_idle_polling_writes_nothing: run,
         a42_polling_while_messages_are_set_aside_writes_nothing: run,
@@ -389,6 +400,22 @@ fencepost_conformance::suite! {
         b24_what_is_parked_is_due_when_its_head_is_done: run,
         what_comes_again_is_the_same_message: run,
         replaying_wakes_who_waits_for_messages: run,
+    }
+    schedule_calls {
+        b32_random_calls_make_of_schedules_what_the_contract_says: run,
+    }
+    schedules {
+        a_schedule_is_told_as_it_was_put: run,
+        b10_an_unchanged_put_keeps_what_comes_next: run,
+        a_changed_put_goes_on_from_what_it_says: run,
+        a_schedule_without_its_queue_is_refused: run,
+        what_no_schedule_can_be_is_refused: run,
+        schedules_are_due_by_the_clock_of_the_engine: run,
+        a_paused_schedule_is_not_due: run,
+        a_run_by_hand_changes_nothing_of_the_schedule: run,
+        a_removed_schedule_is_gone: run,
+        b20_long_names_of_schedules_work: run,
+        b09_a_put_wakes_who_waits_for_schedules: run,
     }
     starts {
         a39_a_consumer_from_a_time_gets_what_was_sent_since: run,

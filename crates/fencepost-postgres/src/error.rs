@@ -1,7 +1,7 @@
 //! What the server and the driver report, as errors of the contract: by a table over SQLSTATEs and the code in DETAIL, never by text.
 
 use fencepost_connect::{State, caused, is_lost, lost, misread, of_state};
-use fencepost_core::refusal::{NO_CONSUMER_HINT, NO_QUEUE_HINT};
+use fencepost_core::refusal::{NO_CONSUMER_HINT, NO_QUEUE_HINT, NO_SCHEDULE_HINT};
 use fencepost_core::{Error, Kind, Retry};
 use serde_json::Value;
 use tokio_postgres::error::DbError;
@@ -90,6 +90,7 @@ fn of_server(reported: &DbError) -> (Error, bool) {
         let hint = match *kind {
             // The server's own hint is for callers of SQL.
             Kind::NotFound if facts.contains_key("queue") => Some(NO_QUEUE_HINT.to_owned()),
+            Kind::NotFound if facts.contains_key("schedule") => Some(NO_SCHEDULE_HINT.to_owned()),
             Kind::NotFound if facts.contains_key("consumer") && facts.len() == 2 => Some(NO_CONSUMER_HINT.to_owned()),
             _ => reported.hint().filter(|hint| !hint.is_empty()).map(str::to_owned),
         };
@@ -125,6 +126,7 @@ const FACTS: &[&str] = &[
     "argument",
     "lease",
     "queue",
+    "schedule",
     "consumer",
     "slot",
     "presented_epoch",

@@ -23,6 +23,7 @@ mod numbered;
 mod options;
 mod queue;
 mod reader;
+mod schedule;
 mod schema;
 mod slot;
 mod source;

@@ -289,7 +289,7 @@ impl View {
         let found = self.topics.iter().find_map(|(topic, seen)| (seen.hash == Some(hash)).then_some(topic));
         let Some(topic) = found else { return false };
         let is_own = own.lock().expect("no panic while marks are held").contains_key(topic);
-        if matches!(topic, Topic::Messages(_)) && !is_own {
+        if matches!(topic, Topic::Messages(_) | Topic::Schedules) && !is_own {
             hub.wake(topic);
             self.told.insert(topic.clone());
         }
@@ -307,6 +307,7 @@ fn name(topic: &Topic) -> String {
     match topic {
         Topic::Channel(name) => format!("channel/{name}"),
         Topic::Lease(name) => format!("lease/{name}"),
+        Topic::Schedules => "schedules".into(),
         Topic::Messages(queue) => format!("messages/{queue}"),
         Topic::Slots(path) => format!("slots/{}/{}/{}", path.queue.as_str().chars().count(), path.queue, path.consumer),
     }

@@ -28,6 +28,7 @@ mod pace;
 mod queue;
 mod reader;
 mod readers;
+mod schedule;
 mod schema;
 mod slot;
 mod state;

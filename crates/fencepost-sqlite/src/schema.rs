@@ -18,11 +18,12 @@ struct Migration {
 }
 
 /// Every migration, without gaps; the same number means the same change in every engine.
-const MIGRATIONS: [Migration; 4] = [
+const MIGRATIONS: [Migration; 5] = [
     Migration { version: 1, name: "initial", sql: include_str!("../sql/migrations/0001_initial.sql") },
     Migration { version: 2, name: "operators", sql: include_str!("../sql/migrations/0002_operators.sql") },
     Migration { version: 3, name: "failures", sql: include_str!("../sql/migrations/0003_failures.sql") },
     Migration { version: 4, name: "notice", sql: include_str!("../sql/migrations/0004_notice.sql") },
+    Migration { version: 5, name: "schedules", sql: include_str!("../sql/migrations/0005_schedules.sql") },
 ];
 
 /// How far the epoch counter jumps when the file turns out to be another one than it was.

@@ -208,6 +208,9 @@ fn mark(connection: &Connection, topic: &Topic) -> Result<Option<i64>> {
                 statement.query_row([path.queue.as_str(), path.consumer.as_str()], |row| row.get(0)).optional()
             })
         }
+        Topic::Schedules => connection
+            .prepare_cached(include_str!("../sql/schedule/mark.sql"))
+            .and_then(|mut statement| statement.query_row([], |row| row.get(0)).optional()),
         Topic::Lease(name) => connection
             .prepare_cached(include_str!("../sql/lease/mark.sql"))
             .and_then(|mut statement| statement.query_row([name.as_str()], |row| row.get(0)).optional()),

@@ -21,6 +21,7 @@ const RUNTIME: &str = "fencepost-runtime";
 
 const SLOT_STEP: &str = "crates/fencepost-core/src/slot/step.rs";
 const ASIDE: &str = "crates/fencepost-core/src/slot/aside.rs";
+const SCHEDULE_STEP: &str = "crates/fencepost-core/src/schedule/step.rs";
 const SLOT_TABLE: &str = "crates/fencepost-core/src/slot/table.rs";
 const LEASE_STEP: &str = "crates/fencepost-core/src/lease/step.rs";
 const LEASE_TABLE: &str = "crates/fencepost-core/src/lease/table.rs";
@@ -277,5 +278,50 @@ pub const GUARDS: &[Guard] = &[
         instead: "if true {",
         engines: &[SQLITE],
         red: &["retention::unread_messages_go_by_age", "retention::unread_messages_go_by_bytes"],
+    },
+    Guard {
+        name: "schedule-revision",
+        without: "a tick fires whatever its schedule has become",
+        file: SCHEDULE_STEP,
+        text: "present.revision == tick.revision && !present.is_paused",
+        instead: "present.revision >= tick.revision",
+        engines: &[MEM, SQLITE],
+        red: &["fires::a_tick_of_what_is_no_more_changes_nothing"],
+    },
+    Guard {
+        name: "schedule-once",
+        without: "a nominal time fires whenever it is asked for",
+        file: SCHEDULE_STEP,
+        text: "present.last.is_none_or(|last| last.nominal_at < **at)",
+        instead: "present.last.is_none_or(|_| true) || **at > Timestamp::default()",
+        engines: &[MEM, SQLITE],
+        red: &["fires::each_nominal_time_fires_once"],
+    },
+    Guard {
+        name: "schedule-unchanged",
+        without: "who puts the same schedule again and again keeps it from firing",
+        file: SCHEDULE_STEP,
+        text: "if present.definition == *definition && !present.has_stopped() {",
+        instead: "if present.definition == *definition && present.has_stopped() {",
+        engines: &[MEM, SQLITE],
+        red: &["schedules::b10_an_unchanged_put_keeps_what_comes_next"],
+    },
+    Guard {
+        name: "mem-schedule-leader",
+        without: "a leader that was replaced goes on firing",
+        file: "crates/fencepost-mem/src/schedule.rs",
+        text: "self.guard_lease(leader)?;",
+        instead: "let _ = self.guard_lease(leader);",
+        engines: &[MEM],
+        red: &["fires::b08_a_fenced_leader_fires_nothing"],
+    },
+    Guard {
+        name: "sqlite-schedule-leader",
+        without: "a leader that was replaced goes on firing",
+        file: "crates/fencepost-sqlite/src/schedule.rs",
+        text: "lease::guard(group, &leader)?;",
+        instead: "let _ = lease::guard(group, &leader);",
+        engines: &[SQLITE],
+        red: &["fires::b08_a_fenced_leader_fires_nothing"],
     },
 ];

@@ -21,6 +21,7 @@ modules! {
     dispositions;
     dropped;
     fences;
+    fires;
     idle;
     isolation;
     leases;
@@ -39,6 +40,8 @@ modules! {
     releases;
     retention;
     retries;
+    schedule_calls;
+    schedules;
     starts;
     transactions;
     wakes;

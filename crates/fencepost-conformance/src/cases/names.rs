@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use fencepost_core::{
-    AcquireLease, Acquired, BatchId, BatchSize, ChannelName, ClaimSlot, ConsumerName, ConsumerPath, CreateConsumer, Delay, Epoch,
-    FailurePolicy, FailureText, Heartbeat, HolderName, IdempotencyKey, Key, Kind, LeaseName, MAX_FAILURE, MessageId,
-    MessageKind, Nonce, OnceTtl, Partitions, QueueName, Release, Renewal, SentOnce, SlotCount, SlotIndex, Start,
-    WorkerName,
+    AcquireLease, Acquired, BatchId, BatchSize, ChannelName, ClaimSlot, ConsumerName, ConsumerPath, CreateConsumer,
+    Delay, Epoch, FailurePolicy, FailureText, Heartbeat, HolderName, IdempotencyKey, Key, Kind, LeaseName, MAX_FAILURE,
+    MessageId, MessageKind, Nonce, OnceTtl, Partitions, QueueName, Release, Renewal, ScheduleName, SentOnce, SlotCount,
+    SlotIndex, Start, WorkerName,
 };
 
 use crate::Harness;
@@ -20,6 +20,7 @@ pub async fn a33_empty_and_blank_names_are_refused(h: &dyn Harness) {
                 QueueName::new(bad).map(drop),
                 ConsumerName::new(bad).map(drop),
                 LeaseName::new(bad).map(drop),
+                ScheduleName::new(bad).map(drop),
                 ChannelName::new(bad).map(drop),
                 WorkerName::new(bad).map(drop),
                 HolderName::new(bad).map(drop),

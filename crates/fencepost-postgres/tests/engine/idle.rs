@@ -128,7 +128,7 @@ async fn a41_a_delivery_reads_the_same_with_any_number_of_slots() {
 }
 
 /// A column of type json as its text.
-struct Json(String);
+pub struct Json(pub String);
 
 impl<'a> tokio_postgres::types::FromSql<'a> for Json {
     fn from_sql(

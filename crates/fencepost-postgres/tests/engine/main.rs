@@ -24,6 +24,7 @@ mod races;
 mod readers;
 mod restores;
 mod rotation;
+mod schedules;
 mod script;
 mod silent;
 mod slot_races;

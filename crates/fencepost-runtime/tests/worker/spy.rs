@@ -8,11 +8,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use fencepost_core::{
     AckReceived, AcquireLease, Acquired, Batch, BatchId, BatchSize, ChannelName, ClaimSlot, ConsumerPath,
-    ConsumerStatus, Consumers, CreateConsumer, Created, DeadLetter, DeadLetters, Delay, Dropped, Epoch, Error, Failure,
-    FailureText, Forced, Heartbeat, IdempotencyKey, LeaseName, LeaseStatus, LeaseToken, Leases, MemberStatus, Members,
-    MessageId, Nacked, NewMessage, Nonce, NoticePayload, NoticeReceiver, Notices, OnceTtl, Page, Partitions, Pulse,
-    QueueName, QueueStatus, Queues, Readers, Reason, Release, Renewal, Result, Retention, SentOnce, SlotGrant,
-    SlotIndex, SlotStatus, SlotToken, Slots, Start, Store, StoreInfo, Timestamp, Topic, Ttl, WakeHub, WakeReceiver,
+    ConsumerStatus, Consumers, CreateConsumer, Created, DeadLetter, DeadLetters, Delay, Dropped, Due, Epoch, Error,
+    Failure, FailureText, Fired, Forced, Heartbeat, IdempotencyKey, LeaseName, LeaseStatus, LeaseToken, Leases,
+    MemberStatus, Members, MessageId, Nacked, NewMessage, NextFire, Nonce, NoticePayload, NoticeReceiver, Notices,
+    OnceTtl, Page, Partitions, Pulse, Put, QueueName, QueueStatus, Queues, Readers, Reason, Release, Renewal, Result,
+    Retention, ScheduleDefinition, ScheduleName, ScheduleStatus, Schedules, SentOnce, SlotGrant, SlotIndex, SlotStatus,
+    SlotToken, Slots, Start, Store, StoreInfo, Tick, TickOutcome, Timestamp, Topic, Ttl, WakeHub, WakeReceiver,
     Wakeups,
 };
 use fencepost_mem::MemStore;
@@ -329,6 +330,56 @@ impl DeadLetters for Spy {
 impl Readers for Spy {
     async fn read(&self, queue: &QueueName, from: Start, max: BatchSize) -> Result<Page> {
         Readers::read(&self.store, queue, from, max).await
+    }
+}
+
+#[async_trait]
+impl Schedules for Spy {
+    async fn put_schedule(
+        &self,
+        definition: &ScheduleDefinition,
+        next: Option<NextFire>,
+        anchor_at: Timestamp,
+    ) -> Result<Put> {
+        self.store.put_schedule(definition, next, anchor_at).await
+    }
+
+    async fn remove_schedule(&self, name: &ScheduleName) -> Result<bool> {
+        self.store.remove_schedule(name).await
+    }
+
+    async fn pause_schedule(&self, name: &ScheduleName) -> Result<bool> {
+        self.store.pause_schedule(name).await
+    }
+
+    async fn resume_schedule(&self, name: &ScheduleName, next: Option<NextFire>) -> Result<bool> {
+        self.store.resume_schedule(name, next).await
+    }
+
+    async fn schedule(&self, name: &ScheduleName) -> Result<Option<ScheduleStatus>> {
+        self.store.schedule(name).await
+    }
+
+    async fn schedule_status(&self) -> Result<Vec<ScheduleStatus>> {
+        self.store.schedule_status().await
+    }
+
+    async fn schedule_history(&self, name: &ScheduleName) -> Result<Vec<Fired>> {
+        self.store.schedule_history(name).await
+    }
+
+    async fn run_schedule(&self, name: &ScheduleName) -> Result<Fired> {
+        self.store.run_schedule(name).await
+    }
+
+    async fn due_schedules(&self, max: u32) -> Result<Due> {
+        self.call("due_schedules").await;
+        self.store.due_schedules(max).await
+    }
+
+    async fn fire_schedules(&self, leader: &LeaseToken, ticks: &[Tick]) -> Result<Vec<TickOutcome>> {
+        self.call("fire_schedules").await;
+        self.store.fire_schedules(leader, ticks).await
     }
 }
 

@@ -11,5 +11,6 @@ mod place;
 mod plans;
 mod puppet;
 mod races;
+mod schedules;
 mod takeover;
 mod wakes;

@@ -137,11 +137,12 @@ fn a_store_of_a_newer_version_is_refused() {
 }
 
 /// Every migration, as it landed.
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 5] = [
     include_str!("../../sql/migrations/0001_initial.sql"),
     include_str!("../../sql/migrations/0002_operators.sql"),
     include_str!("../../sql/migrations/0003_failures.sql"),
     include_str!("../../sql/migrations/0004_notice.sql"),
+    include_str!("../../sql/migrations/0005_schedules.sql"),
 ];
 
 /// Puts a store of an older version into the place of a current one: the same file, so that its identity stays.

@@ -1,10 +1,12 @@
-//! The plans of the statements that run while messages are set aside: each reads an index by all that it is given, so that what one
-//! slot or one key has set aside costs the others nothing.
+//! The plans of the statements that run while messages are set aside, and of those on schedules: each reads an index by all that it is
+//! given, so that what one slot, key or schedule has costs the others nothing.
 
 use crate::place::{Place, run};
 
 /// A statement, and the columns that its search of the table has to use.
-const PLANS: [(&str, &str); 10] = [
+const PLANS: [(&str, &str); 12] = [
+    (include_str!("../../sql/schedule/waiting.sql"), "fencepost_schedule USING INDEX fencepost_schedule_by_due"),
+    (include_str!("../../sql/schedule/trim.sql"), "fencepost_fired USING PRIMARY KEY (schedule_id=? AND nominal_at<?)"),
     (
         include_str!("../../sql/aside/settled.sql"),
         "fencepost_aside_by_place (consumer_id=? AND partition=? AND place=?)",
@@ -36,7 +38,7 @@ const PLANS: [(&str, &str); 10] = [
 ];
 
 #[test]
-fn statements_on_what_is_set_aside_search_an_index() {
+fn statements_search_an_index() {
     run(async {
         let place = Place::new();
         drop(place.stage().await);

@@ -1,4 +1,4 @@
--- Wake-ups between processes. A topic is `lease/NAME`, `messages/QUEUE`, `channel/NAME` or `slots/QUEUE/CONSUMER`, the names with their lengths where
+-- Wake-ups between processes. A topic is `lease/NAME`, `messages/QUEUE`, `channel/NAME`, `schedules` or `slots/QUEUE/CONSUMER`, the names with their lengths where
 -- two stand together. They are hints: who sleeps looks again by itself, see _marks.
 
 -- What a topic is called in a notification: short, and never too long for one, whatever the name.
@@ -78,6 +78,10 @@ begin
             select m.mark, m.quiet into mark, quiet from fencepost._messages_mark(substr(topic, 10)) m;
         when 'slots' then
             select s.mark, s.quiet into mark, quiet from fencepost._slots_mark(topic) s;
+        when 'schedules' then
+            -- What was numbered before it was committed may be there only now.
+            mark := pg_sequence_last_value('fencepost.schedule_changes');
+            quiet := false;
         else
             null;
     end case;

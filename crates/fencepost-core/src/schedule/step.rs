@@ -1,0 +1,103 @@
+//! For engines: what a put and a tick make of a schedule, without any I/O. mem and SQLite store what is returned; PostgreSQL does the
+//! same in SQL.
+
+use super::{Fired, NextFire, Put, ScheduleDefinition, ScheduleStatus, Tick};
+use crate::{QueueName, Timestamp};
+
+/// What `definition` makes of the schedule that is there: what was done, and what to store, if anything.
+pub fn judge_put(
+    present: Option<&ScheduleStatus>,
+    definition: &ScheduleDefinition,
+    next: Option<NextFire>,
+    anchor_at: Timestamp,
+) -> (Put, Option<ScheduleStatus>) {
+    let fresh = |revision, is_paused: bool| ScheduleStatus {
+        definition: definition.clone(),
+        revision,
+        is_paused,
+        anchor_at,
+        next: next.filter(|_| !is_paused),
+        last: None,
+        missed: 0,
+        problem: None,
+    };
+    let Some(present) = present else { return (Put::Created, Some(fresh(1, false))) };
+    if present.definition == *definition && !present.has_stopped() {
+        return (Put::Unchanged, None);
+    }
+    let ScheduleStatus { last, missed, .. } = *present;
+    let next = ScheduleStatus { last, missed, ..fresh(present.revision + 1, present.is_paused) };
+    (Put::Changed, Some(next))
+}
+
+/// What a tick makes of a schedule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Judged {
+    /// Nothing: it was judged by what is no more.
+    Changed,
+    /// It goes on as [`ScheduleStatus::went_on`] says once these nominal times were sent, or found to have no queue.
+    Fire(Vec<Timestamp>),
+}
+
+/// What `tick` makes of the schedule that is there.
+pub fn judge_tick(present: Option<&ScheduleStatus>, tick: &Tick) -> Judged {
+    let Some(present) = present.filter(|present| present.revision == tick.revision && !present.is_paused) else {
+        return Judged::Changed;
+    };
+    // INVARIANT: nominal times only rise, so what is not after the last one fired before.
+    let is_new = |at: &&Timestamp| present.last.is_none_or(|last| last.nominal_at < **at);
+    Judged::Fire(tick.fires.iter().filter(is_new).copied().collect())
+}
+
+impl ScheduleStatus {
+    /// Whether a problem keeps it from ever firing again by itself.
+    fn has_stopped(&self) -> bool {
+        self.problem.is_some() && self.next.is_none() && !self.is_paused
+    }
+
+    /// For engines: stopped until it is resumed; none when it is.
+    pub fn paused(&self) -> Option<Self> {
+        (!self.is_paused).then(|| Self { revision: self.revision + 1, is_paused: true, next: None, ..self.clone() })
+    }
+
+    /// For engines: resumed with `next`; none when it is not paused.
+    pub fn resumed(&self, next: Option<NextFire>) -> Option<Self> {
+        self.is_paused.then(|| Self {
+            revision: self.revision + 1,
+            is_paused: false,
+            next,
+            problem: None,
+            ..self.clone()
+        })
+    }
+
+    /// For engines: after `tick`, which sent `fired`.
+    #[must_use]
+    pub fn went_on(&self, tick: &Tick, fired: &[Fired]) -> Self {
+        let problem = tick.problem.clone().or_else(|| self.problem.clone().filter(|_| fired.is_empty()));
+        Self {
+            revision: self.revision + 1,
+            next: tick.next,
+            last: fired.last().copied().or(self.last),
+            missed: self.missed.saturating_add(tick.missed),
+            problem,
+            ..self.clone()
+        }
+    }
+
+    /// For engines: after `tick`, which found no queue for `unsent` nominal times.
+    #[must_use]
+    pub fn found_no_queue(&self, tick: &Tick, unsent: usize) -> Self {
+        let problem = Some(no_target(&self.definition.queue));
+        Self {
+            missed: self.missed.saturating_add(tick.missed).saturating_add(unsent as u64),
+            problem,
+            ..self.went_on(tick, &[])
+        }
+    }
+}
+
+/// The problem of a schedule whose queue is not there.
+fn no_target(queue: &QueueName) -> String {
+    format!("the queue `{queue}` does not exist")
+}

@@ -1,0 +1,69 @@
+-- How schedules stand, and which are due. Reads only.
+
+-- One schedule, or all by name.
+create or replace function fencepost._schedules(of text default null) returns setof fencepost.schedule
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+    if of is not null then
+        return query select * from fencepost.schedule s where s.name = of;
+    else
+        return query select * from fencepost.schedule s order by s.name;
+    end if;
+end
+$$;
+
+-- The schedules that are due, by when they are, at most `most`; then a row without one, which says when the first is due that is not among
+-- them. `moment` is when was looked.
+create or replace function fencepost._schedules_due(most integer, out moment timestamptz, out later timestamptz, out due fencepost.schedule)
+returns setof record
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    one fencepost.schedule;
+    many integer := 0;
+begin
+    moment := fencepost._clock();
+    for one in select * from fencepost.schedule s where s.due_at is not null order by s.due_at, s.name limit most + 1 loop
+        if many = most or one.due_at > moment then
+            later := one.due_at;
+            exit;
+        end if;
+        many := many + 1;
+        due := one;
+        return next;
+    end loop;
+    due := null;
+    return next;
+end
+$$;
+
+-- What a schedule has fired, the last 100, oldest first.
+create or replace function fencepost._schedule_history(schedule text) returns setof fencepost.fired
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    present fencepost.schedule := fencepost._schedule(schedule);
+begin
+    return query select * from (
+        select * from fencepost.fired f where f.schedule_id = present.id order by f.nominal_at desc limit 100) h order by h.nominal_at;
+end
+$$;

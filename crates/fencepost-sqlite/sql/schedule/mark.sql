@@ -1,0 +1,3 @@
+-- A number that differs once schedules were changed. Returns one row.
+-- Locks: none.
+SELECT changes FROM fencepost_schedule_change;

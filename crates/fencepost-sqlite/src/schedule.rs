@@ -1,0 +1,306 @@
+//! Schedules: load the row under the write lock, let the contract's functions judge, store what they return.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use fencepost_core::refusal::no_schedule;
+use fencepost_core::schedule::{FIRES_KEPT, Judged, due_limit, judge_put, judge_tick};
+use fencepost_core::{
+    Due, Fired, Key, Kind, LeaseToken, MessageId, MessageKind, NextFire, Put, QueueName, Result, Retry,
+    ScheduleDefinition, ScheduleName, ScheduleStatus, Schedules, Tick, TickOutcome, Timestamp, Topic,
+};
+use rusqlite::{Connection, Row};
+
+use crate::error::driver_error;
+use crate::lease;
+use crate::queue::{append, append_all};
+use crate::state::{Group, damaged, recorded};
+use crate::statement::{all, execute, find, one};
+use crate::store::SqliteStore;
+
+#[async_trait]
+impl Schedules for SqliteStore {
+    async fn put_schedule(
+        &self,
+        definition: &ScheduleDefinition,
+        next: Option<NextFire>,
+        anchor_at: Timestamp,
+    ) -> Result<Put> {
+        definition.check_put(next, anchor_at).map_err(|error| error.during("put_schedule"))?;
+        let definition = definition.clone();
+        self.transact("put_schedule", move |group| {
+            group.queue(&definition.queue)?;
+            let present = load(group.connection(), &definition.name)?;
+            let (put, stored) = judge_put(present.as_ref(), &definition, next, anchor_at);
+            if let Some(status) = stored {
+                store(group.connection(), &status)?;
+                changed(group)?;
+            }
+            Ok(put)
+        })
+        .await
+    }
+
+    async fn remove_schedule(&self, name: &ScheduleName) -> Result<bool> {
+        let name = name.clone();
+        self.transact("remove_schedule", move |group| {
+            let was_there =
+                execute(group.connection(), include_str!("../sql/schedule/remove.sql"), [name.as_str()])? > 0;
+            if was_there {
+                changed(group)?;
+            }
+            Ok(was_there)
+        })
+        .await
+    }
+
+    async fn pause_schedule(&self, name: &ScheduleName) -> Result<bool> {
+        let name = name.clone();
+        self.transact("pause_schedule", move |group| {
+            let Some(status) = present(group.connection(), &name)?.paused() else { return Ok(false) };
+            store(group.connection(), &status)?;
+            Ok(true)
+        })
+        .await
+    }
+
+    async fn resume_schedule(&self, name: &ScheduleName, next: Option<NextFire>) -> Result<bool> {
+        next.map_or(Ok(()), |next| next.check()).map_err(|error| error.during("resume_schedule"))?;
+        let name = name.clone();
+        self.transact("resume_schedule", move |group| {
+            let Some(status) = present(group.connection(), &name)?.resumed(next) else { return Ok(false) };
+            store(group.connection(), &status)?;
+            changed(group)?;
+            Ok(true)
+        })
+        .await
+    }
+
+    async fn schedule(&self, name: &ScheduleName) -> Result<Option<ScheduleStatus>> {
+        let name = name.clone();
+        self.read("schedule", move |snapshot| load(snapshot, &name)).await
+    }
+
+    async fn schedule_status(&self) -> Result<Vec<ScheduleStatus>> {
+        self.read("schedule_status", |snapshot| {
+            let rows = all(snapshot, include_str!("../sql/schedule/list.sql"), [], Columns::of)?;
+            rows.into_iter().map(Columns::decode).collect()
+        })
+        .await
+    }
+
+    async fn schedule_history(&self, name: &ScheduleName) -> Result<Vec<Fired>> {
+        let name = name.clone();
+        self.read("schedule_history", move |snapshot| {
+            let sql = include_str!("../sql/schedule/history.sql");
+            let rows: Vec<(i64, i64, i64)> =
+                all(snapshot, sql, [name.as_str()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+            if rows.is_empty() {
+                present(snapshot, &name)?;
+            }
+            rows.into_iter().rev().map(|(nominal_at, fired_at, message)| fired(nominal_at, fired_at, message)).collect()
+        })
+        .await
+    }
+
+    async fn run_schedule(&self, name: &ScheduleName) -> Result<Fired> {
+        let name = name.clone();
+        let ran = self.transact("run_schedule", move |group| {
+            let ScheduleStatus { definition, .. } = present(group.connection(), &name)?;
+            let now = group.now()?;
+            let message = append(group, &definition.queue, &definition.message(now)?)?;
+            Ok(Fired { nominal_at: now, fired_at: now, message })
+        });
+        // As with a plain send there is nothing by which an unknown outcome could be asked for.
+        ran.await
+            .map_err(|error| if error.kind() == Kind::UnknownOutcome { error.retried(Retry::Never) } else { error })
+    }
+
+    async fn due_schedules(&self, max: u32) -> Result<Due> {
+        let limit = due_limit(max).map_err(|error| error.during("due_schedules"))?;
+        let shared = self.shared().clone();
+        self.read("due_schedules", move |snapshot| {
+            let now = shared.clock.now(recorded(snapshot)?);
+            let mut waiting =
+                snapshot.prepare_cached(include_str!("../sql/schedule/waiting.sql")).map_err(driver_error)?;
+            let mut rows = waiting.query([limit as i64 + 1]).map_err(driver_error)?;
+            let mut due = Due { now, schedules: Vec::new(), next_due_at: None };
+            // What is not due yet ends the look, however many wait behind it.
+            while let Some(row) = rows.next().map_err(driver_error)? {
+                let status = Columns::of(row).map_err(driver_error)?.decode()?;
+                let due_at = status.next.map(|next| next.due_at);
+                if due.schedules.len() == limit || due_at.is_some_and(|due_at| due_at > now) {
+                    due.next_due_at = due_at;
+                    break;
+                }
+                due.schedules.push(status);
+            }
+            Ok(due)
+        })
+        .await
+    }
+
+    async fn fire_schedules(&self, leader: &LeaseToken, ticks: &[Tick]) -> Result<Vec<TickOutcome>> {
+        Tick::check(ticks).map_err(|error| error.during("fire_schedules"))?;
+        let (leader, ticks) = (leader.clone(), ticks.to_vec());
+        self.transact("fire_schedules", move |group| {
+            lease::guard(group, &leader)?;
+            ticks.iter().map(|tick| tick_one(group, tick)).collect()
+        })
+        .await
+    }
+}
+
+fn tick_one(group: &mut Group<'_>, tick: &Tick) -> Result<TickOutcome> {
+    let Some(status) = load(group.connection(), &tick.name)? else { return Ok(TickOutcome::Changed) };
+    let Judged::Fire(times) = judge_tick(Some(&status), tick) else { return Ok(TickOutcome::Changed) };
+    let ScheduleDefinition { queue, .. } = &status.definition;
+    if !times.is_empty() && group.find_queue(queue)?.is_none() {
+        go_on(group.connection(), &status.found_no_queue(tick, times.len()), &[])?;
+        return Ok(TickOutcome::TargetGone);
+    }
+    let fired_at = group.now()?;
+    let messages: Vec<_> = times.iter().map(|at| status.definition.message(*at)).collect::<Result<_>>()?;
+    let ids = if times.is_empty() { Vec::new() } else { append_all(group, queue, &messages)? };
+    let fired: Vec<Fired> =
+        times.into_iter().zip(ids).map(|(nominal_at, message)| Fired { nominal_at, fired_at, message }).collect();
+    go_on(group.connection(), &status.went_on(tick, &fired), &fired)?;
+    group.record(fired_at)?;
+    Ok(TickOutcome::Fired(fired))
+}
+
+/// Stores a schedule after a tick, with what it has fired.
+fn go_on(connection: &Connection, status: &ScheduleStatus, fired: &[Fired]) -> Result<()> {
+    let (next, last) = (status.next, status.last);
+    let values = (
+        status.definition.name.as_str(),
+        status.revision,
+        next.map(|next| next.nominal_at.as_micros()),
+        next.map(|next| next.due_at.as_micros()),
+        last.map(|last| last.nominal_at.as_micros()),
+        last.map(|last| last.fired_at.as_micros()),
+        last.map(|last| last.message.get()),
+        stored_count(status.missed),
+        fired.len() as i64,
+        status.problem.as_deref(),
+    );
+    let (id, fires): (i64, i64) =
+        one(connection, include_str!("../sql/schedule/go_on.sql"), values, |row| Ok((row.get(0)?, row.get(1)?)))?;
+    for Fired { nominal_at, fired_at, message } in &fired[fired.len().saturating_sub(FIRES_KEPT)..] {
+        let values = (id, nominal_at.as_micros(), fired_at.as_micros(), message.get());
+        execute(connection, include_str!("../sql/schedule/record.sql"), values)?;
+    }
+    // Once in so many fires: what is too many is not told, and is at most as much again.
+    let kept = FIRES_KEPT as i64;
+    if (fires - fired.len() as i64) / kept < fires / kept {
+        execute(connection, include_str!("../sql/schedule/trim.sql"), [id])?;
+    }
+    Ok(())
+}
+
+/// Wakes who waits for schedules, here and in other processes.
+fn changed(group: &mut Group<'_>) -> Result<()> {
+    execute(group.connection(), include_str!("../sql/schedule/changed.sql"), [])?;
+    group.wake(Topic::Schedules);
+    Ok(())
+}
+
+fn present(connection: &Connection, name: &ScheduleName) -> Result<ScheduleStatus> {
+    load(connection, name)?.ok_or_else(|| no_schedule(name))
+}
+
+fn load(connection: &Connection, name: &ScheduleName) -> Result<Option<ScheduleStatus>> {
+    let found = find(connection, include_str!("../sql/schedule/load.sql"), [name.as_str()], Columns::of)?;
+    found.map(Columns::decode).transpose()
+}
+
+fn store(connection: &Connection, status: &ScheduleStatus) -> Result<()> {
+    let ScheduleStatus { definition, next, last, .. } = status;
+    let micros = |at: Option<Timestamp>| at.map(Timestamp::as_micros);
+    let values = rusqlite::params![
+        definition.name.as_str(),
+        definition.spec,
+        definition.zone,
+        definition.queue.as_str(),
+        definition.kind.as_str(),
+        definition.key.as_ref().map(Key::as_str),
+        definition.misfire.to_string(),
+        definition.jitter.as_micros() as i64,
+        micros(definition.from),
+        micros(definition.until),
+        status.revision,
+        status.is_paused,
+        status.anchor_at.as_micros(),
+        micros(next.map(|next| next.nominal_at)),
+        micros(next.map(|next| next.due_at)),
+        micros(last.map(|last| last.nominal_at)),
+        micros(last.map(|last| last.fired_at)),
+        last.map(|last| last.message.get()),
+        stored_count(status.missed),
+        status.problem.as_deref(),
+        definition.payload,
+        0,
+    ];
+    one(connection, include_str!("../sql/schedule/store.sql"), values, |_| Ok(()))
+}
+
+fn stored_count(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// A row of a schedule as it is stored: the definition, where it stands, and what it did last.
+struct Columns {
+    texts: (String, String, String, String, String, Option<String>, String),
+    bounds: (i64, Option<i64>, Option<i64>),
+    stand: (i64, bool, i64, Option<i64>, Option<i64>),
+    last: (Option<i64>, Option<i64>, Option<i64>),
+    rest: (i64, Option<String>, Vec<u8>),
+}
+
+impl Columns {
+    fn of(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            texts: (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?, row.get(6)?),
+            bounds: (row.get(7)?, row.get(8)?, row.get(9)?),
+            stand: (row.get(10)?, row.get(11)?, row.get(12)?, row.get(13)?, row.get(14)?),
+            last: (row.get(15)?, row.get(16)?, row.get(17)?),
+            rest: (row.get(18)?, row.get(19)?, row.get(20)?),
+        })
+    }
+
+    fn decode(self) -> Result<ScheduleStatus> {
+        let decoded = || {
+            let (name, spec, zone, queue, kind, key, misfire) = self.texts;
+            let (jitter, from, until) = self.bounds;
+            let (revision, is_paused, anchor_at, next_at, due_at) = self.stand;
+            let (missed, problem, payload) = self.rest;
+            let definition = ScheduleDefinition {
+                name: ScheduleName::new(name)?,
+                spec,
+                zone,
+                queue: QueueName::new(queue)?,
+                kind: MessageKind::new(kind)?,
+                key: key.map(Key::new).transpose()?,
+                payload,
+                misfire: misfire.parse()?,
+                jitter: Duration::from_micros(jitter.unsigned_abs()),
+                from: from.map(Timestamp::from_micros),
+                until: until.map(Timestamp::from_micros),
+            };
+            let at = Timestamp::from_micros;
+            let next = next_at.zip(due_at).map(|(next, due)| NextFire { nominal_at: at(next), due_at: at(due) });
+            let last = match self.last {
+                (Some(nominal_at), Some(fired_at), Some(message)) => Some(fired(nominal_at, fired_at, message)?),
+                _ => None,
+            };
+            let (anchor_at, missed) = (at(anchor_at), missed.unsigned_abs());
+            Ok(ScheduleStatus { definition, revision, is_paused, anchor_at, next, last, missed, problem })
+        };
+        decoded().map_err(|cause| damaged("fencepost_schedule", cause))
+    }
+}
+
+fn fired(nominal_at: i64, fired_at: i64, message: i64) -> Result<Fired> {
+    let message = MessageId::new(message).map_err(|cause| damaged("fencepost_fired", cause))?;
+    Ok(Fired { nominal_at: Timestamp::from_micros(nominal_at), fired_at: Timestamp::from_micros(fired_at), message })
+}

@@ -1,0 +1,65 @@
+//! Schedules in a file: what many of them cost.
+
+use std::time::{Duration, Instant};
+
+use fencepost_core::{
+    AcquireLease, Acquired, HolderName, LeaseName, LeaseToken, Leases, NextFire, Put, ScheduleDefinition, ScheduleName,
+    Schedules, Store, Tick, TickOutcome,
+};
+use fencepost_sqlite::SqliteStore;
+
+use crate::place::{Place, orders, run};
+
+async fn lead(store: &SqliteStore) -> LeaseToken {
+    let request = AcquireLease::new(LeaseName::new("leader").unwrap(), HolderName::new("h").unwrap());
+    match store.acquire_lease(&request).await.unwrap() {
+        Acquired::Granted { token, .. } => token,
+        refused => panic!("it was free: {refused:?}"),
+    }
+}
+
+/// A thousand due schedules fire in one commit; with `--nocapture` it tells how long that takes.
+#[test]
+#[expect(clippy::print_stdout, reason = "figures, for whoever asks for them")]
+fn a_thousand_schedules_fire_in_one_commit() {
+    run(async {
+        let place = Place::new();
+        let store = place.stage().await;
+        let leader = lead(&store).await;
+        let start = store.now().await.unwrap();
+        let next = |second: u64| {
+            let nominal_at = start + Duration::from_secs(second);
+            NextFire { nominal_at, due_at: nominal_at }
+        };
+        let mut puts = tokio::task::JoinSet::new();
+        for n in 0..1_000 {
+            let (store, name) = (store.clone(), ScheduleName::new(format!("s{n}")).unwrap());
+            let definition = ScheduleDefinition::new(name, "@hourly", orders());
+            let first = Some(next(0));
+            puts.spawn(async move { store.put_schedule(&definition, first, start).await });
+        }
+        assert!(puts.join_all().await.into_iter().all(|put| put.unwrap() == Put::Created));
+        let due = store.due_schedules(10_000).await.unwrap();
+        assert_eq!(due.schedules.len(), 1_000);
+        let mut took = Vec::new();
+        for round in 0..5 {
+            let tick = |status: &fencepost_core::ScheduleStatus| Tick {
+                name: status.definition.name.clone(),
+                revision: status.revision,
+                fires: vec![next(round).nominal_at],
+                missed: 0,
+                next: Some(next(round + 1)),
+                problem: None,
+            };
+            let ticks: Vec<Tick> = store.schedule_status().await.unwrap().iter().map(tick).collect();
+            let since = Instant::now();
+            let outcomes = store.fire_schedules(&leader, &ticks).await.unwrap();
+            took.push(since.elapsed());
+            assert!(outcomes.iter().all(|outcome| matches!(outcome, TickOutcome::Fired(fired) if fired.len() == 1)));
+        }
+        println!("1000 ticks in one commit: {took:?}");
+        let sent: i64 =
+            place.connect().query_row("SELECT count(*) FROM fencepost_message", [], |row| row.get(0)).unwrap();
+        assert_eq!(sent, 5_000);
+    });
+}
