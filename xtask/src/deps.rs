@@ -14,7 +14,7 @@ struct Rule {
     why: &'static str,
 }
 
-const RULES: [Rule; 14] = [
+const RULES: [Rule; 15] = [
     Rule {
         package: "fencepost-core",
         uses: &[],
@@ -64,10 +64,16 @@ const RULES: [Rule; 14] = [
         why: "an engine knows the contract and no other engine; only its tests know the suite, the model and servers",
     },
     Rule {
-        package: "fencepost-runtime",
+        package: "fencepost-schedule",
         uses: &["fencepost-core"],
+        tests_with: &["fencepost-test-support"],
+        why: "what a spec means is the same for every engine; its tests draw from a seed",
+    },
+    Rule {
+        package: "fencepost-runtime",
+        uses: &["fencepost-core", "fencepost-schedule"],
         tests_with: &["fencepost-mem", "fencepost-conformance"],
-        why: "the loops know the contract and no engine; their tests run over the model",
+        why: "the loops know the contract, what specs mean, and no engine; their tests run over the model",
     },
     Rule {
         package: "fencepost",

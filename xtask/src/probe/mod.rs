@@ -6,6 +6,7 @@ mod guards;
 mod lock_guards;
 mod notice_guards;
 mod run_guards;
+mod schedule_guards;
 mod sql;
 mod sql_guards;
 mod suite;
@@ -66,7 +67,8 @@ fn removed_in_rust(guards: &[&Guard], metadata: &Value, target: &Path) -> Result
 
 /// All guards that are lines of Rust, or of what is embedded in it.
 fn all() -> impl Iterator<Item = &'static Guard> {
-    guards::GUARDS.iter().chain(lock_guards::GUARDS).chain(run_guards::GUARDS).chain(notice_guards::GUARDS)
+    let of_migrations = lock_guards::GUARDS.iter().chain(run_guards::GUARDS);
+    guards::GUARDS.iter().chain(of_migrations).chain(notice_guards::GUARDS).chain(schedule_guards::GUARDS)
 }
 
 /// All guards in the SQL of the PostgreSQL engine.

@@ -1,4 +1,4 @@
-//! Builds the engines' conformance tests, those of the loops and those of the migrations' lock in the copy, runs them and reads which went red.
+//! Builds the engines' conformance tests, those of the loops, the migrations' lock and the schedules in the copy, runs them and reads which went red.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -43,6 +43,8 @@ impl Suite {
             "lock",
             "--test",
             "runner",
+            "--test",
+            "schedule",
             "--no-run",
         ]);
         command.arg("--message-format=json-render-diagnostics");
