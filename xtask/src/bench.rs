@@ -6,10 +6,14 @@ use std::path::PathBuf;
 use crate::{Result, workspace};
 
 /// The manifests of the peers' programs, each in a workspace of its own.
-pub const PEERS: [&str; 2] = ["bench/peers/alkstore/Cargo.toml", "bench/peers/alkstore-postgres/Cargo.toml"];
+pub const PEERS: [&str; 3] =
+    ["bench/peers/alkstore/Cargo.toml", "bench/peers/alkstore-postgres/Cargo.toml", "bench/peers/sqlx/Cargo.toml"];
 
 /// Runs `bench` with `args`, on files in the target folder unless they name another.
 pub fn run(args: &[&str]) -> Result {
+    if args == ["migrators"] {
+        return workspace::run(&mut std::process::Command::new(peer(PEERS[2], "fencepost-bench-sqlx")?));
+    }
     let folder = workspace::root().join("target").join("bench");
     std::fs::create_dir_all(&folder).map_err(|error| format!("cannot make `{}`: {error}", folder.display()))?;
     let mut command = workspace::cargo();

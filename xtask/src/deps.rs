@@ -53,13 +53,13 @@ const RULES: [Rule; 15] = [
     },
     Rule {
         package: "fencepost-sqlite",
-        uses: &["fencepost-core"],
+        uses: &["fencepost-core", "fencepost-migrate"],
         tests_with: &["fencepost-conformance", "fencepost-mem"],
         why: "an engine knows the contract and no other engine; only its tests know the suite and the model",
     },
     Rule {
         package: "fencepost-postgres",
-        uses: &["fencepost-core", "fencepost-connect"],
+        uses: &["fencepost-core", "fencepost-connect", "fencepost-migrate"],
         tests_with: &["fencepost-conformance", "fencepost-mem", "fencepost-test-support"],
         why: "an engine knows the contract and no other engine; only its tests know the suite, the model and servers",
     },
@@ -83,6 +83,7 @@ const RULES: [Rule; 15] = [
             "fencepost-migrate",
             "fencepost-postgres",
             "fencepost-runtime",
+            "fencepost-schedule",
             "fencepost-sqlite",
         ],
         tests_with: &["fencepost-conformance", "fencepost-test-support"],

@@ -27,6 +27,7 @@ const USAGE: &str = "usage: cargo xtask <task>
   probe [NAME…]   removes guards one by one and requires that tests go red
   bench sqlite    measures beside what fencepost is built on
   bench postgres  measures PostgreSQL beside inserts, a skip-locked table and peers; --quick, --only ROW, --rounds N, --url URL
+  bench migrators shows what another migrator does where ours is tested
   bench peers     measures beside another store, which it builds first; --quick, --help";
 
 fn usage() -> String {

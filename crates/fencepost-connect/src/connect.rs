@@ -40,10 +40,26 @@ impl Drop for Open {
     }
 }
 
+/// What the server says beside its answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    /// `NOTICE`, `WARNING`, ...
+    pub severity: String,
+    /// What.
+    pub message: String,
+}
+
 /// Makes connections to one place.
 pub struct Connector {
     target: Target,
     tls: Tls,
+    notices: Option<Sender<Notice>>,
+}
+
+/// Where goes what the server says unasked. What nobody takes in time is dropped.
+struct Heard {
+    notifications: Option<Sender<String>>,
+    notices: Option<Sender<Notice>>,
 }
 
 impl Connector {
@@ -54,7 +70,14 @@ impl Connector {
     pub fn new(url: &str, connect_timeout: Duration) -> Result<Self> {
         let target = Target::parse(url, connect_timeout)?;
         let tls = Tls::new(&target.trust)?;
-        Ok(Self { target, tls })
+        Ok(Self { target, tls, notices: None })
+    }
+
+    /// The same whose connections pass on the server's notices.
+    #[must_use]
+    pub fn noticing(mut self, notices: Sender<Notice>) -> Self {
+        self.notices = Some(notices);
+        self
     }
 
     /// The same with a network that is asked for life every few seconds, unless the URL says how often, so that a server that is gone
@@ -145,29 +168,34 @@ impl Connector {
         address: &Config,
         heard: Option<&Sender<String>>,
     ) -> Result<(Client, JoinHandle<()>), tokio_postgres::Error> {
+        let heard = Heard { notifications: heard.cloned(), notices: self.notices.clone() };
         match &self.tls {
             Tls::Plain => address
                 .connect(NoTls)
                 .await
-                .map(|(client, connection)| (client, tokio::spawn(drive(connection, heard.cloned())))),
+                .map(|(client, connection)| (client, tokio::spawn(drive(connection, heard)))),
             #[cfg(feature = "tls")]
             Tls::Rustls(tls) => address
                 .connect(tls.clone())
                 .await
-                .map(|(client, connection)| (client, tokio::spawn(drive(connection, heard.cloned())))),
+                .map(|(client, connection)| (client, tokio::spawn(drive(connection, heard)))),
         }
     }
 }
 
-/// Carries what is said, until the connection or its client is gone. Notifications are passed on, or dropped where nobody reads them.
-async fn drive<S>(mut connection: Connection<Socket, S>, heard: Option<Sender<String>>)
+/// Carries what is said, until the connection or its client is gone.
+async fn drive<S>(mut connection: Connection<Socket, S>, heard: Heard)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     while let Some(message) = poll_fn(|context| connection.poll_message(context)).await {
         match message {
             Ok(AsyncMessage::Notification(notification)) => {
-                let _ = heard.as_ref().map(|heard| heard.try_send(notification.payload().to_owned()));
+                let _ = heard.notifications.as_ref().map(|heard| heard.try_send(notification.payload().to_owned()));
+            }
+            Ok(AsyncMessage::Notice(said)) => {
+                let notice = || Notice { severity: said.severity().to_owned(), message: said.message().to_owned() };
+                let _ = heard.notices.as_ref().map(|heard| heard.try_send(notice()));
             }
             Ok(_) => {}
             Err(error) => {

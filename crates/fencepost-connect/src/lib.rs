@@ -9,6 +9,6 @@ mod tls;
 mod url;
 
 pub use cancel::Cancel;
-pub use connect::{Connector, Open};
+pub use connect::{Connector, Notice, Open};
 pub use error::{State, caused, connect_error, driver_error, is_lost, lost, misread, of_state};
 pub use process::told_process;

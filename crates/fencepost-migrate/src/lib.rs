@@ -28,6 +28,9 @@
 //! assert_eq!(done.numbers, [1]);
 //! assert_eq!(migrator.ready_in(&connection).unwrap(), Readiness::Ready { latest: Some(1) });
 //! ```
+//!
+//! A library whose tables live in the databases of others runs its set within one transaction of its own
+//! ([`Migrator::within_postgres`], [`Migrator::within_sqlite`]): all of it is there with the commit, or nothing.
 
 pub mod sql;
 
@@ -50,6 +53,8 @@ mod wait;
 pub use deadpool_postgres;
 pub use diagnostic::{Diagnostic, Place, Problems};
 pub use failure::MigrationFailure;
+#[cfg(feature = "postgres")]
+pub use fencepost_connect::Notice;
 pub use file::{Direction, Migration, MigrationOptions};
 pub use gate::{Readiness, Running};
 pub use hash::{Changed, Hashes};
@@ -64,14 +69,14 @@ pub use lock::{
 };
 pub use migrator::{Done, Migrator, Repair, Status};
 #[cfg(feature = "postgres")]
-pub use migrator::{LockMode, OnPostgres, PostgresMigrator};
+pub use migrator::{LockMode, OnPostgres, PostgresMigrator, WithinPostgres};
 #[cfg(feature = "sqlite")]
-pub use migrator::{OnSqlite, SqliteMigrator};
+pub use migrator::{OnSqlite, SqliteMigrator, WithinSqlite};
 pub use plan::{Because, Finding, Plan, Step};
 pub use progress::{Blocker, Event, Listener};
 pub use run::RunOptions;
 #[cfg(feature = "postgres")]
-pub use run::postgres::{Beside, Fence, Notice};
+pub use run::postgres::{Beside, Fence};
 #[cfg(feature = "sqlite")]
 pub use rusqlite;
 pub use set::Migrations;

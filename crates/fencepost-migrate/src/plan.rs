@@ -200,9 +200,13 @@ impl<'m> Plan<'m> {
     /// # Errors
     /// Of kind `schema`, with the code of the first finding that forbids it; its source is [`Problems`], with all of them.
     pub fn judge(&self) -> Result<()> {
+        self.judge_for("cannot run the migrations")
+    }
+
+    pub(crate) fn judge_for(&self, attempted: &str) -> Result<()> {
         let refusals = self.findings.iter().filter(|finding| finding.is_refusal());
         let Some(problems) = Problems::new(refusals.map(Finding::diagnostic).collect()) else { return Ok(()) };
-        Err(problems.refuse(Kind::Schema, "cannot run the migrations"))
+        Err(problems.refuse(Kind::Schema, attempted))
     }
 }
 

@@ -137,3 +137,16 @@ pub enum Event {
 
 /// Who hears of it.
 pub type Listener<'a> = &'a mut (dyn FnMut(Event) + Send);
+
+/// Who was told of last, of those who are waited for.
+#[derive(Debug, Default)]
+pub(crate) struct Told(String);
+
+impl Told {
+    pub(crate) fn tell(&mut self, holder: String, listener: &mut (dyn FnMut(Event) + Send)) {
+        if self.0 != holder {
+            self.0.clone_from(&holder);
+            listener(Event::Waiting { holder });
+        }
+    }
+}

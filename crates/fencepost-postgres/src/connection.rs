@@ -215,6 +215,15 @@ impl Connections {
         lent.end(heard, effect)
     }
 
+    /// Lets somebody else read on a connection of the pool, for as long as a call may take.
+    pub(crate) async fn read_by<T>(&self, read: impl AsyncFnOnce(&Client) -> Result<T>) -> Result<T> {
+        let mut lent = self.lend().await?;
+        match timeout(self.call_timeout, read(lent.begin())).await {
+            Ok(answer) => lent.end_with(answer),
+            Err(_) => Err(unanswered(Effect::Read)),
+        }
+    }
+
     /// Waits for a call as long as a call may take, then cancels it on the server and hears what became of it.
     async fn bounded<T>(&self, cancel: Cancel, call: impl Future<Output = T>) -> Heard<T> {
         let mut call = pin!(call);

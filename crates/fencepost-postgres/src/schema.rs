@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use fencepost_core::{Error, Kind, Result};
+use fencepost_core::{Error, Kind, Reason, Result};
+use fencepost_migrate::{Finding, Status};
 use tokio_postgres::types::Type;
 use tokio_postgres::{IsolationLevel, Row, Transaction};
 
 use crate::connection::Connections;
 use crate::error::{Effect, driver_error, unanswered};
-use crate::source::{Source, VERSION};
+use crate::source::{Source, checksum};
 
 /// The oldest server that is supported.
 const OLDEST: i32 = 140_000;
@@ -19,14 +20,17 @@ const INSTALLING: i64 = 0x43f3_659b_c159_41e1;
 /// How long an installation may take, the wait for others included.
 const BOUND: Duration = Duration::from_secs(120);
 
-/// The row of `fencepost.installed` that stands for the functions; its name is the version of the program that wrote them.
+/// The row of `fencepost.installed` that says which program wrote the functions. Before the tables had a ledger, theirs were beside it.
 const FUNCTIONS: i32 = 0;
 
-const READ: &str = "select version, name, checksum, current_setting('server_version'), current_setting('server_version_num')::int4 \
-    from fencepost.installed order by version";
+const READ: &str = "select name, checksum, current_setting('server_version'), current_setting('server_version_num')::int4 \
+    from fencepost.installed where version = 0";
+const READ_EARLIER: &str = "select version, checksum from fencepost.installed where version > 0 order by version";
+const FORGET_EARLIER: &str = "delete from fencepost.installed where version > 0";
 /// Has a store notice that it is elsewhere by now, before anything is sent or read there.
 const ARRIVE: &str = "select fencepost._arrive()";
-const LOOK: &str = "select to_regclass('fencepost.installed') is not null, to_regnamespace('fencepost') is not null, \
+const LOOK: &str = "select to_regclass('fencepost.installation') is not null, to_regclass('fencepost.installed') is not null, \
+    to_regnamespace('fencepost') is not null, \
     exists (select from pg_class where relnamespace = to_regnamespace('fencepost')), \
     current_setting('server_version_num')::int4, pg_is_in_recovery()";
 /// Drops the functions within that an older program made and this installation did not: an overload that is left would be called. Those
@@ -41,50 +45,72 @@ const AS_OWNER: &str = "select set_config('role', pg_get_userbyid(nspowner), tru
 const RECORD: &str = "insert into fencepost.installed (version, name, checksum, installed_at) values ($1, $2, $3, clock_timestamp()) \
     on conflict (version) do update set name = excluded.name, checksum = excluded.checksum, installed_at = excluded.installed_at";
 
-/// What is installed.
+/// The functions that are installed.
 #[derive(Debug)]
-struct Installed {
-    migrations: Vec<(u32, String)>,
-    /// The version of the program that wrote the functions, and their checksum.
-    functions: Option<(String, String)>,
+struct Functions {
+    /// The version of the program that wrote them.
+    program: String,
+    checksum: String,
 }
 
 /// Makes sure that the schema is there, current and fencepost's. Returns the server's version.
 ///
-/// Reads twice when it is current. Otherwise installs or upgrades it if `create` is set.
+/// Reads three times when it is current. Otherwise installs or upgrades it if `create` is set.
 pub(crate) async fn prepare(connections: &Connections, source: &Source, create: bool) -> Result<String> {
     let place = connections.location();
-    let found = match connections.run(Effect::Read, READ, &[]).await {
-        Ok(rows) => {
-            let installed = decode(&rows)?;
-            let server = rows.first().and_then(|row| Some((row.try_get(3).ok()?, row.try_get(4).ok()?)));
-            Some((installed, server))
-        }
-        Err(error) if error.code() == "schema_damaged" => None,
-        Err(error) if error.code() == "permission_denied" => {
-            return Err(error.attempting(format_args!("cannot use `{place}`")));
-        }
-        Err(error) => return Err(error),
-    };
-    if let Some((installed, Some((version, number)))) = &found {
-        supported(*number, place)?;
-        if judge(installed, source, create, place)? == Judged::Current {
+    if let Some((functions, server)) = written(connections).await? {
+        supported(server.number, place)?;
+        let status = connections.read_by(async |client| source.tables.status_of(client).await).await;
+        let status = status.map_err(|error| error.attempting(format_args!("cannot use `{place}`")))?;
+        if status.exists && judge(&status, Some(&functions), source, create, place)? == Judged::Current {
             arrive(connections).await?;
-            return Ok(String::clone(version));
+            return Ok(server.version);
         }
     }
     let looked = connections.run(Effect::Read, LOOK, &[]).await?;
     let look = Look::of(&looked)?;
     supported(look.server, place)?;
     if !create {
-        return Err(look.refusal(place));
+        return Err(look.refusal(connections).await?);
     }
     install(connections, source).await?;
-    let rows = connections.run(Effect::Read, READ, &[]).await?;
+    let installed = written(connections).await?;
     arrive(connections).await?;
-    match judge(&decode(&rows)?, source, false, place)? {
-        Judged::Current => rows.first().map_or_else(|| Err(foreign(place)), |row| row.try_get(3).map_err(driver_error)),
-        Judged::ToInstall => Err(Error::new(Kind::Internal, "cannot install the schema: it is not what was installed")),
+    match installed {
+        Some((functions, server)) if functions.fit(source) => Ok(server.version),
+        _ => Err(Error::new(Kind::Internal, "cannot install the schema: it is not what was installed")),
+    }
+}
+
+/// The server, in words and as a number.
+struct Server {
+    version: String,
+    number: i32,
+}
+
+/// Who wrote the functions of the schema; nothing when there is none.
+async fn written(connections: &Connections) -> Result<Option<(Functions, Server)>> {
+    let rows = match connections.run(Effect::Read, READ, &[]).await {
+        Ok(rows) => rows,
+        Err(error) if error.code() == "schema_damaged" => return Ok(None),
+        Err(error) if error.code() == "permission_denied" => {
+            return Err(error.attempting(format_args!("cannot use `{}`", connections.location())));
+        }
+        Err(error) => return Err(error),
+    };
+    let decode = |row: &Row| Ok((Functions::of(row)?, Server { version: row.try_get(2)?, number: row.try_get(3)? }));
+    rows.first().map(decode).transpose().map_err(driver_error)
+}
+
+impl Functions {
+    fn of(row: &Row) -> Result<Self, tokio_postgres::Error> {
+        Ok(Self { program: row.try_get(0)?, checksum: row.try_get(1)? })
+    }
+
+    /// Whether this program works with them: of two programs with the same tables the newer one's serve both.
+    fn fit(&self, source: &Source) -> bool {
+        precedence(&self.program) > precedence(env!("CARGO_PKG_VERSION"))
+            || self.checksum == source.functions_checksum()
     }
 }
 
@@ -103,53 +129,57 @@ enum Judged {
 }
 
 /// Compares what is installed with what this program knows.
-fn judge(installed: &Installed, source: &Source, create: bool, place: &str) -> Result<Judged> {
-    let version = installed.migrations.last().map_or(0, |(version, _)| *version);
-    let known = u32::try_from(source.migrations.len()).unwrap_or(VERSION);
-    if version == 0 {
-        return Err(foreign(place));
+fn judge(status: &Status, functions: Option<&Functions>, source: &Source, create: bool, place: &str) -> Result<Judged> {
+    match status.findings.iter().find(|finding| finding.is_refusal()) {
+        Some(Finding::Ahead { .. }) => return Err(newer(status, source, place)),
+        Some(other) => return Err(damaged(other.number(), place)),
+        None => {}
     }
-    for (migration, (number, checksum)) in source.migrations.iter().zip(&installed.migrations) {
-        if migration.version != *number || migration.checksum() != *checksum {
-            return Err(Error::new(
-                Kind::Schema,
-                format!("cannot use `{place}`: its schema version {number} is not the one that this program knows"),
-            )
-            .coded("schema_damaged")
-            .hinted(
-                "it was made by an unreleased program, or changed by hand; restore a backup or use another database",
-            ));
-        }
-    }
-    if version > known {
-        return Err(Error::new(
-            Kind::Schema,
-            format!("cannot use `{place}`: its schema has version {version}, this program knows up to {known}"),
-        )
-        .coded("schema_newer")
-        .with("version", version)
-        .hinted("a newer fencepost made or upgraded this schema; use that version or a later one"));
-    }
-    let own = env!("CARGO_PKG_VERSION");
-    let functions_fit = installed.functions.as_ref().is_some_and(|(program, checksum)| {
-        // Of two programs with one schema the newer one's functions serve both.
-        precedence(program) > precedence(own) || *checksum == source.functions_checksum()
-    });
-    if version == known && functions_fit {
+    let is_current = status.pending.is_empty();
+    if is_current && functions.is_some_and(|functions| functions.fit(source)) {
         return Ok(Judged::Current);
     }
     if create {
         return Ok(Judged::ToInstall);
     }
-    let why = if version < known {
-        format!("its schema has version {version}, this program needs {known}")
-    } else {
-        "its functions are those of an older program".to_owned()
+    let version = latest(status);
+    let why = match is_current {
+        true => "its functions are those of an older program".to_owned(),
+        false => format!("its schema has version {version}, this program needs {}", source.version()),
     };
-    Err(Error::new(Kind::Schema, format!("cannot use `{place}`: {why}"))
+    Err(older(version, &why, place))
+}
+
+/// The version of the tables.
+fn latest(status: &Status) -> u64 {
+    status.entries.last().map_or(0, |entry| entry.number)
+}
+
+fn older(version: impl std::fmt::Display, why: &str, place: &str) -> Error {
+    Error::new(Kind::Schema, format!("cannot use `{place}`: {why}"))
         .coded("schema_older")
         .with("version", version)
-        .hinted("`fencepost init` upgrades it"))
+        .hinted("`fencepost init` upgrades it")
+}
+
+fn newer(status: &Status, source: &Source, place: &str) -> Error {
+    let (version, known) = (latest(status), source.version());
+    Error::new(
+        Kind::Schema,
+        format!("cannot use `{place}`: its schema has version {version}, this program knows up to {known}"),
+    )
+    .coded("schema_newer")
+    .with("version", version)
+    .hinted("a newer fencepost made or upgraded this schema; use that version or a later one")
+}
+
+fn damaged(version: u64, place: &str) -> Error {
+    Error::new(
+        Kind::Schema,
+        format!("cannot use `{place}`: its schema version {version} is not the one that this program knows"),
+    )
+    .coded("schema_damaged")
+    .hinted("it was made by an unreleased program, or changed by hand; restore a backup or use another database")
 }
 
 /// Which of two versions is newer, as semantic versioning has it: a pre-release comes before its release.
@@ -172,23 +202,11 @@ enum Identifier<'v> {
     Word(&'v str),
 }
 
-fn decode(rows: &[Row]) -> Result<Installed> {
-    let mut installed = Installed { migrations: Vec::new(), functions: None };
-    for row in rows {
-        let columns = || Ok((row.try_get::<_, i32>(0)?, row.try_get(1)?, row.try_get(2)?));
-        let (version, name, checksum): (i32, String, String) = columns().map_err(driver_error)?;
-        match u32::try_from(version) {
-            Ok(version) if version > 0 => installed.migrations.push((version, checksum)),
-            _ if version == FUNCTIONS => installed.functions = Some((name, checksum)),
-            _ => {}
-        }
-    }
-    Ok(installed)
-}
-
 /// What a database holds that has no current schema.
 struct Look {
-    has_table: bool,
+    has_ledger: bool,
+    /// Without a ledger: a program from before installed it.
+    has_installed: bool,
     has_schema: bool,
     has_relations: bool,
     server: i32,
@@ -200,23 +218,35 @@ impl Look {
         let row = rows.first().ok_or_else(|| Error::new(Kind::Internal, "the server answered no row"))?;
         let columns = || {
             Ok(Self {
-                has_table: row.try_get(0)?,
-                has_schema: row.try_get(1)?,
-                has_relations: row.try_get(2)?,
-                server: row.try_get(3)?,
-                in_recovery: row.try_get(4)?,
+                has_ledger: row.try_get(0)?,
+                has_installed: row.try_get(1)?,
+                has_schema: row.try_get(2)?,
+                has_relations: row.try_get(3)?,
+                server: row.try_get(4)?,
+                in_recovery: row.try_get(5)?,
             })
         };
         columns().map_err(driver_error)
     }
 
-    fn refusal(&self, place: &str) -> Error {
-        if self.has_relations && !self.has_table {
-            return foreign(place);
+    /// Whether what is there was made by somebody else.
+    fn is_foreign(&self) -> bool {
+        self.has_relations && !self.has_ledger && !self.has_installed
+    }
+
+    async fn refusal(&self, connections: &Connections) -> Result<Error> {
+        let place = connections.location();
+        if self.is_foreign() {
+            return Ok(foreign(place));
         }
-        Error::new(Kind::NotFound, format!("cannot use `{place}`: no fencepost schema is installed in it"))
+        if self.has_installed {
+            let rows = connections.run(Effect::Read, READ_EARLIER, &[]).await?;
+            let version = rows.last().map_or(Ok(0), |row| row.try_get::<_, i32>(0)).map_err(driver_error)?;
+            return Ok(older(version, &format!("its schema has version {version} and no ledger"), place));
+        }
+        Ok(Error::new(Kind::NotFound, format!("cannot use `{place}`: no fencepost schema is installed in it"))
             .coded("no_store")
-            .hinted("`fencepost init` installs one beside the tables that are there")
+            .hinted("`fencepost init` installs one beside the tables that are there"))
     }
 }
 
@@ -270,7 +300,7 @@ async fn fill(transaction: &Transaction<'_>, source: &Source, place: &str) -> Re
             .coded("read_only")
             .hinted("connect to the primary"));
     }
-    if look.has_relations && !look.has_table {
+    if look.is_foreign() {
         return Err(foreign(place));
     }
     if look.has_schema {
@@ -283,30 +313,52 @@ async fn fill(transaction: &Transaction<'_>, source: &Source, place: &str) -> Re
             .await
             .map_err(|error| driver_error(error).attempting(format_args!("cannot install the schema in `{place}`")))?;
     }
-    let mut version = 0;
-    if look.has_table {
-        let installed = decode(&transaction.query_typed(READ, &[]).await.map_err(driver_error)?)?;
-        if judge(&installed, source, true, place)? == Judged::Current {
+    if look.has_installed && !look.has_ledger {
+        take_over(transaction, source, place).await?;
+    }
+    let tables = source.tables.within_postgres(transaction);
+    if look.has_ledger {
+        let status = tables.status().await?;
+        let rows = transaction.query_typed(READ, &[]).await.map_err(driver_error)?;
+        let functions = rows.first().map(Functions::of).transpose().map_err(driver_error)?;
+        if judge(&status, functions.as_ref(), source, true, place)? == Judged::Current {
             return Ok(());
         }
-        version = installed.migrations.last().map_or(0, |(version, _)| *version);
     }
-    for migration in source.migrations.iter().filter(|migration| migration.version > version) {
-        transaction.batch_execute(&migration.sql).await.map_err(|error| broken(error, &migration.name))?;
-        let number = i32::try_from(migration.version).unwrap_or(i32::MAX);
-        record(transaction, number, &migration.name, &migration.checksum()).await?;
-    }
+    tables.up().await.map_err(|error| error.attempting("cannot install the tables"))?;
     for functions in &source.functions {
         transaction.batch_execute(functions).await.map_err(|error| broken(error, "functions"))?;
     }
     transaction.batch_execute(DROP_LEFT).await.map_err(|error| broken(error, "functions"))?;
     transaction.batch_execute(&source.rights).await.map_err(|error| broken(error, "rights"))?;
-    record(transaction, FUNCTIONS, env!("CARGO_PKG_VERSION"), &source.functions_checksum()).await
+    record(transaction, env!("CARGO_PKG_VERSION"), &source.functions_checksum()).await
 }
 
-async fn record(transaction: &Transaction<'_>, version: i32, name: &str, checksum: &str) -> Result<()> {
+/// Takes what a program from before wrote down of the tables into the ledger.
+async fn take_over(transaction: &Transaction<'_>, source: &Source, place: &str) -> Result<()> {
+    let rows = transaction.query_typed(READ_EARLIER, &[]).await.map_err(driver_error)?;
+    let mut version = 0;
+    for row in &rows {
+        let columns = || Ok((row.try_get::<_, i32>(0)?, row.try_get::<_, String>(1)?));
+        let (number, written) = columns().map_err(driver_error)?;
+        version = u64::try_from(number).unwrap_or(0);
+        let known = source.tables.migrations().up_of(version);
+        if known.is_none_or(|migration| checksum([&*migration.text]) != written) {
+            return Err(damaged(version, place));
+        }
+    }
+    if version == 0 {
+        return Err(foreign(place));
+    }
+    let reason = Reason::new("a program from before the ledger wrote it to `fencepost.installed`")?;
+    source.tables.within_postgres(transaction).baseline(version, &reason).await?;
+    transaction.batch_execute(FORGET_EARLIER).await.map_err(driver_error)
+}
+
+/// Writes down who wrote the functions.
+async fn record(transaction: &Transaction<'_>, program: &str, checksum: &str) -> Result<()> {
     let values: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 3] =
-        [(&version, Type::INT4), (&name, Type::TEXT), (&checksum, Type::TEXT)];
+        [(&FUNCTIONS, Type::INT4), (&program, Type::TEXT), (&checksum, Type::TEXT)];
     transaction.execute_typed(RECORD, &values).await.map(drop).map_err(driver_error)
 }
 

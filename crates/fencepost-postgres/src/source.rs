@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use fencepost_core::{Error, Kind, Result};
+use fencepost_migrate::sql::Dialect;
+use fencepost_migrate::{LedgerName, Migrations, Migrator};
 use sha2::{Digest, Sha256};
 
 mod carried {
@@ -17,34 +19,32 @@ pub(crate) const VERSION: u32 = carried::TABLES.len() as u32;
 /// For tests: tells one build's SQL from another's, so that they share no database that was made in advance.
 #[doc(hidden)]
 pub fn carried_checksum() -> String {
-    let Source { migrations, functions, rights } = Source::carried();
-    checksum(migrations.iter().map(|migration| &migration.sql).chain(&functions).chain([&rights]))
+    let tables = carried::TABLES.iter().map(|(_, sql)| *sql);
+    let functions = carried::FUNCTIONS.iter().map(|(_, sql)| *sql);
+    checksum(tables.chain(functions).chain([RIGHTS]))
 }
 
-/// A numbered change of the tables. Released ones are never edited.
-pub(crate) struct Migration {
-    pub(crate) version: u32,
-    pub(crate) name: String,
-    pub(crate) sql: Cow<'static, str>,
-}
+const RIGHTS: &str = include_str!("../sql/rights.sql");
 
 /// Everything that is installed.
 pub(crate) struct Source {
-    /// In order, without gaps.
-    pub(crate) migrations: Vec<Migration>,
+    /// The numbered changes of the tables, with their ledger. Released ones are never edited.
+    pub(crate) tables: Migrator,
     /// `create or replace`, in the order of their paths.
     pub(crate) functions: Vec<Cow<'static, str>>,
     /// What ends the installation: who may call what.
     pub(crate) rights: Cow<'static, str>,
 }
 
+type File = (String, Cow<'static, str>);
+
 impl Source {
     /// What the program carries.
-    pub(crate) fn carried() -> Self {
+    pub(crate) fn carried() -> Result<Self> {
         let files = |list: &[(&'static str, &'static str)]| {
             list.iter().map(|(name, sql)| ((*name).to_owned(), Cow::Borrowed(*sql))).collect()
         };
-        Self::of(files(carried::TABLES), files(carried::FUNCTIONS), include_str!("../sql/rights.sql").into())
+        Self::of(files(carried::TABLES), files(carried::FUNCTIONS), RIGHTS.into())
     }
 
     /// The files of a folder that is laid out as the crate's own.
@@ -52,7 +52,7 @@ impl Source {
         let unread = |cause| {
             Error::new(Kind::Unavailable, format!("cannot read the SQL in `{}`", folder.display())).caused_by(cause)
         };
-        let files = |list: &str| -> std::io::Result<Vec<(String, Cow<'static, str>)>> {
+        let files = |list: &str| -> std::io::Result<Vec<File>> {
             let root = folder.join(list);
             let mut found = Vec::new();
             collect(&root, &mut found)?;
@@ -61,38 +61,32 @@ impl Source {
             found.iter().map(|path| Ok((name(path), fs::read_to_string(path)?.into()))).collect()
         };
         let rights = fs::read_to_string(folder.join("rights.sql")).map_err(unread)?;
-        Ok(Self::of(files("tables").map_err(unread)?, files("functions").map_err(unread)?, rights.into()))
+        Self::of(files("tables").map_err(unread)?, files("functions").map_err(unread)?, rights.into())
     }
 
-    fn of(
-        tables: Vec<(String, Cow<'static, str>)>,
-        functions: Vec<(String, Cow<'static, str>)>,
-        rights: Cow<'static, str>,
-    ) -> Self {
-        let migration = |(version, (file, sql)): (u32, (String, Cow<'static, str>))| {
-            let name = file.split_once('_').map_or(&*file, |(_, name)| name).trim_end_matches(".sql").to_owned();
-            Migration { version, name, sql }
-        };
-        Self {
-            migrations: (1..).zip(tables).map(migration).collect(),
+    fn of(tables: Vec<File>, functions: Vec<File>, rights: Cow<'static, str>) -> Result<Self> {
+        let tables = Migrations::of(tables.into_iter().map(|(file, sql)| (file, sql.into_owned())), Dialect::Postgres)?;
+        let ledger = LedgerName::new("installation")?.within("fencepost")?;
+        Ok(Self {
+            tables: Migrator::new(tables).ledger(ledger),
             functions: functions.into_iter().map(|(_, sql)| sql).collect(),
             rights,
-        }
+        })
     }
 
-    /// The checksum of everything but the migrations.
+    /// The version of the tables.
+    pub(crate) fn version(&self) -> u64 {
+        self.tables.migrations().up().last().map_or(0, |migration| migration.number)
+    }
+
+    /// The checksum of everything but the tables.
     pub(crate) fn functions_checksum(&self) -> String {
-        checksum(self.functions.iter().chain([&self.rights]))
+        checksum(self.functions.iter().chain([&self.rights]).map(|sql| &**sql))
     }
 }
 
-impl Migration {
-    pub(crate) fn checksum(&self) -> String {
-        checksum([&self.sql])
-    }
-}
-
-fn checksum<'a>(texts: impl IntoIterator<Item = &'a Cow<'static, str>>) -> String {
+/// Of texts with line feeds for all line ends.
+pub(crate) fn checksum<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     let mut digest = Sha256::new();
     for text in texts {
         digest.update(text.replace("\r\n", "\n"));
@@ -118,18 +112,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn migrations_are_numbered_without_gaps_and_named() {
-        for (index, (file, _)) in carried::TABLES.iter().enumerate() {
-            assert!(file.starts_with(&format!("{:04}_", index + 1)), "{file}");
-        }
-    }
-
-    #[test]
     fn what_is_carried_is_what_stands_in_the_folder() {
         let folder = Source::folder(&Path::new(env!("CARGO_MANIFEST_DIR")).join("sql")).unwrap();
-        let carried = Source::carried();
+        let carried = Source::carried().unwrap();
         assert_eq!(folder.functions_checksum(), carried.functions_checksum());
-        let names = |source: &Source| source.migrations.iter().map(|one| one.name.clone()).collect::<Vec<_>>();
-        assert_eq!(names(&folder), names(&carried));
+        assert_eq!(folder.tables.migrations(), carried.tables.migrations());
+        assert_eq!(carried.version(), u64::from(VERSION));
     }
 }

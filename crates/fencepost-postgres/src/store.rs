@@ -81,8 +81,9 @@ impl PostgresStore {
             Error::new(Kind::Unsupported, "cannot open the store outside of a tokio runtime").caused_by(cause)
         })?;
         let connections = Connections::new(url, options, runtime.clone())?;
-        let source = options.sql_folder.as_deref().map_or_else(|| Ok(Source::carried()), Source::folder)?;
-        let engine_version = schema::prepare(&connections, &source, options.create).await?;
+        let source = options.sql_folder.as_deref().map_or_else(Source::carried, Source::folder)?;
+        // In a box: it is deep, and so would be the future of everybody who opens a store.
+        let engine_version = Box::pin(schema::prepare(&connections, &source, options.create)).await?;
         let info = StoreInfo {
             engine: "postgres",
             location: connections.location().to_owned(),

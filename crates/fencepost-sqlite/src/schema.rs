@@ -5,32 +5,44 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::UNIX_EPOCH;
 
-use fencepost_core::{Clock, Epoch, Error, Kind, Nonce, Result, Timestamp};
+use fencepost_core::{Clock, Epoch, Error, Kind, Nonce, Reason, Result, Timestamp};
+use fencepost_migrate::sql::Dialect;
+use fencepost_migrate::{LedgerName, Migrations, Migrator};
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
-use sha2::{Digest, Sha256};
 
 use crate::error::driver_error;
 
-struct Migration {
-    version: u32,
-    name: &'static str,
-    sql: &'static str,
-}
-
-/// Every migration, without gaps; the same number means the same change in every engine.
-const MIGRATIONS: [Migration; 5] = [
-    Migration { version: 1, name: "initial", sql: include_str!("../sql/migrations/0001_initial.sql") },
-    Migration { version: 2, name: "operators", sql: include_str!("../sql/migrations/0002_operators.sql") },
-    Migration { version: 3, name: "failures", sql: include_str!("../sql/migrations/0003_failures.sql") },
-    Migration { version: 4, name: "notice", sql: include_str!("../sql/migrations/0004_notice.sql") },
-    Migration { version: 5, name: "schedules", sql: include_str!("../sql/migrations/0005_schedules.sql") },
+/// Every migration, without gaps. Released ones are never edited.
+const FILES: [(&str, &str); 6] = [
+    ("0001_initial.sql", include_str!("../sql/migrations/0001_initial.sql")),
+    ("0002_operators.sql", include_str!("../sql/migrations/0002_operators.sql")),
+    ("0003_failures.sql", include_str!("../sql/migrations/0003_failures.sql")),
+    ("0004_notice.sql", include_str!("../sql/migrations/0004_notice.sql")),
+    ("0005_schedules.sql", include_str!("../sql/migrations/0005_schedules.sql")),
+    ("0006_ledger.sql", include_str!("../sql/migrations/0006_ledger.sql")),
 ];
+
+/// Where it is written down which of them were applied.
+const LEDGER: &str = "fencepost_installation";
+
+/// Where it was before there was a ledger.
+const EARLIER: &str = "fencepost_schema";
 
 /// How far the epoch counter jumps when the file turns out to be another one than it was.
 const JUMP: i64 = 1 << 20;
 
 /// The version of the schema that this build reads and writes.
-pub(crate) const VERSION: u32 = MIGRATIONS[MIGRATIONS.len() - 1].version;
+pub(crate) const VERSION: u32 = FILES.len() as u32;
+
+/// The migrations with their ledger.
+fn migrator() -> Result<&'static Migrator> {
+    static MIGRATOR: OnceLock<Migrator> = OnceLock::new();
+    if let Some(migrator) = MIGRATOR.get() {
+        return Ok(migrator);
+    }
+    let made = Migrator::new(Migrations::of(FILES, Dialect::Sqlite)?).ledger(LedgerName::new(LEDGER)?);
+    Ok(MIGRATOR.get_or_init(|| made))
+}
 
 /// Refuses what is no store, before anything is changed in the file.
 pub(crate) fn inspect(connection: &Connection, path: &Path, create: bool) -> Result<()> {
@@ -87,24 +99,31 @@ fn installed(connection: &Connection, path: &Path) -> Result<Option<u32>> {
     if tables.is_empty() {
         return Ok(None);
     }
-    if !tables.iter().any(|table| table == "fencepost_schema") {
-        return Err(foreign(&format!("it has a table `{}` that fencepost did not make", tables[0])));
-    }
-    let version = connection
-        .query_row("SELECT max(version) FROM fencepost_schema WHERE typeof(version) = 'integer'", [], |row| {
-            row.get::<_, Option<u32>>(0)
-        })
-        .map_err(|cause| match driver_error(cause) {
+    let has = |name: &str| tables.iter().any(|table| table == name);
+    let version = if has(LEDGER) {
+        let status = migrator()?.status_in(connection).map_err(|error| match error.kind() {
+            Kind::Corrupt => foreign(&format!("its table `{LEDGER}` is not fencepost's")).caused_by(error),
+            _ => error,
+        })?;
+        status.entries.last().map(|entry| u32::try_from(entry.number).unwrap_or(u32::MAX))
+    } else if has(EARLIER) {
+        earlier(connection).map_err(|cause| match driver_error(cause) {
             error if matches!(error.kind(), Kind::Internal) => {
-                foreign("its table `fencepost_schema` is not fencepost's").caused_by(error)
+                foreign(&format!("its table `{EARLIER}` is not fencepost's")).caused_by(error)
             }
             error => error,
-        })?;
-    // The table is made and filled in one transaction, so an empty one is somebody else's.
-    version
-        .filter(|version| *version > 0)
-        .map(Some)
-        .ok_or_else(|| foreign("its table `fencepost_schema` has no version"))
+        })?
+    } else {
+        return Err(foreign(&format!("it has a table `{}` that fencepost did not make", tables[0])));
+    };
+    // The tables are made and filled in one transaction, so an empty one is somebody else's.
+    version.filter(|version| *version > 0).map(Some).ok_or_else(|| foreign("its schema has no version"))
+}
+
+/// The version that a program from before the ledger installed.
+fn earlier(connection: &Connection) -> rusqlite::Result<Option<u32>> {
+    let sql = format!("SELECT max(version) FROM {EARLIER} WHERE typeof(version) = 'integer'");
+    connection.query_row(&sql, [], |row| row.get(0))
 }
 
 fn newer(path: &Path, version: u32) -> Error {
@@ -120,13 +139,18 @@ fn newer(path: &Path, version: u32) -> Error {
     .hinted("a newer fencepost made or upgraded this store; use that version or a later one")
 }
 
+fn damaged(path: &Path, why: &str) -> Error {
+    Error::new(Kind::Schema, format!("cannot use `{}`: {why}", path.display()))
+        .coded("schema_damaged")
+        .hinted("restore a backup, or keep the store in another file")
+}
+
+fn other_version(path: &Path, version: impl std::fmt::Display) -> Error {
+    damaged(path, &format!("its schema version {version} is not the one that this program knows"))
+}
+
 /// Checks that a schema of the current version is whole.
 fn check(connection: &Connection, path: &Path) -> Result<()> {
-    let damaged = |why: String| {
-        Error::new(Kind::Schema, format!("cannot use `{}`: {why}", path.display()))
-            .coded("schema_damaged")
-            .hinted("restore a backup, or keep the store in another file")
-    };
     for (name, sql) in expected()? {
         let found: Option<String> = connection
             .query_row("SELECT sql FROM sqlite_schema WHERE name = ?1", [name], |row| row.get(0))
@@ -134,8 +158,8 @@ fn check(connection: &Connection, path: &Path) -> Result<()> {
             .map_err(driver_error)?;
         match found {
             Some(found) if found == *sql => {}
-            Some(_) => return Err(damaged(format!("its `{name}` is not as fencepost made it"))),
-            None => return Err(damaged(format!("its `{name}` is missing"))),
+            Some(_) => return Err(damaged(path, &format!("its `{name}` is not as fencepost made it"))),
+            None => return Err(damaged(path, &format!("its `{name}` is missing"))),
         }
     }
     let row: Option<i64> = connection
@@ -143,23 +167,13 @@ fn check(connection: &Connection, path: &Path) -> Result<()> {
         .optional()
         .map_err(driver_error)?;
     if row.is_none() {
-        return Err(damaged("its table `fencepost_store` has lost its row".into()));
+        return Err(damaged(path, "its table `fencepost_store` has lost its row"));
     }
-    for migration in &MIGRATIONS {
-        let stored: Option<String> = connection
-            .query_row("SELECT checksum FROM fencepost_schema WHERE version = ?1", [migration.version], |row| {
-                row.get(0)
-            })
-            .optional()
-            .map_err(driver_error)?;
-        if stored.as_deref() != Some(&checksum(migration.sql)) {
-            return Err(damaged(format!(
-                "its schema version {} is not the one that this program knows",
-                migration.version
-            )));
-        }
+    let status = migrator()?.status_in(connection)?;
+    match status.findings.iter().find(|finding| finding.is_refusal()) {
+        Some(finding) => Err(other_version(path, finding.number())),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// What a current schema consists of, name by name: what the migrations make of an empty database.
@@ -170,17 +184,13 @@ fn expected() -> Result<&'static [(String, String)]> {
     }
     let make = || -> rusqlite::Result<Vec<(String, String)>> {
         let empty = Connection::open_in_memory()?;
-        MIGRATIONS.iter().try_for_each(|migration| empty.execute_batch(migration.sql))?;
+        FILES.iter().try_for_each(|(_, sql)| empty.execute_batch(sql))?;
         let mut made = empty.prepare("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name")?;
         let made = made.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
         made.collect()
     };
     let made = make().map_err(driver_error)?;
     Ok(EXPECTED.get_or_init(|| made))
-}
-
-fn checksum(sql: &str) -> String {
-    Sha256::digest(sql.replace("\r\n", "\n")).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn install(connection: &mut Connection, path: &Path, clock: &dyn Clock) -> Result<()> {
@@ -190,9 +200,8 @@ fn install(connection: &mut Connection, path: &Path, clock: &dyn Clock) -> Resul
     if version > VERSION {
         return Err(newer(path, version));
     }
-    for migration in MIGRATIONS.iter().filter(|migration| migration.version > version) {
-        apply(&transaction, migration, clock.wall()).map_err(driver_error)?;
-    }
+    take_over(&transaction, path)?;
+    migrator()?.within_sqlite(&transaction).up()?;
     if version == 0 {
         let incarnation = Nonce::random()?;
         let (device, inode) = identity(path)?;
@@ -207,13 +216,25 @@ fn install(connection: &mut Connection, path: &Path, clock: &dyn Clock) -> Resul
     transaction.commit().map_err(driver_error)
 }
 
-fn apply(transaction: &Transaction<'_>, migration: &Migration, now: Timestamp) -> rusqlite::Result<()> {
-    transaction.execute_batch(migration.sql)?;
-    transaction.execute(
-        "INSERT INTO fencepost_schema (version, name, checksum, installed_at) VALUES (?1, ?2, ?3, ?4)",
-        (migration.version, migration.name, checksum(migration.sql), now.as_micros()),
-    )?;
-    Ok(())
+/// Takes what a program from before the ledger wrote down into it.
+fn take_over(transaction: &Transaction<'_>, path: &Path) -> Result<()> {
+    let has_earlier = "SELECT count(*) > 0 FROM sqlite_schema WHERE type = 'table' AND name = ?1";
+    if !transaction.query_row(has_earlier, [EARLIER], |row| row.get(0)).map_err(driver_error)? {
+        return Ok(());
+    }
+    let rows: Vec<(u64, String)> = transaction
+        .prepare(&format!("SELECT version, checksum FROM {EARLIER} ORDER BY version"))
+        .and_then(|mut statement| statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect())
+        .map_err(driver_error)?;
+    let known = migrator()?;
+    for (version, checksum) in &rows {
+        if known.migrations().up_of(*version).is_none_or(|migration| migration.hashes.text != *checksum) {
+            return Err(other_version(path, version));
+        }
+    }
+    let Some((version, _)) = rows.last() else { return Ok(()) };
+    let reason = Reason::new(format!("a program from before the ledger wrote it to `{EARLIER}`"))?;
+    known.within_sqlite(transaction).baseline(*version, &reason).map(drop)
 }
 
 /// The file itself: a copy or a restored backup has another inode, or was born at another time where the number is used again.
@@ -266,9 +287,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn migrations_are_numbered_without_gaps() {
-        for (index, migration) in MIGRATIONS.iter().enumerate() {
-            assert_eq!(migration.version as usize, index + 1);
-        }
+    fn migrations_are_right_and_numbered_without_gaps() {
+        let numbers: Vec<_> = migrator().unwrap().migrations().up().iter().map(|migration| migration.number).collect();
+        assert_eq!(numbers, (1..=u64::from(VERSION)).collect::<Vec<_>>());
     }
 }

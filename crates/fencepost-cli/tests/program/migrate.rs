@@ -3,6 +3,7 @@
 use std::io::BufRead;
 use std::time::{Duration, Instant};
 
+use fencepost::migrate::rusqlite::Connection;
 use fencepost_test_support::{PgBouncer, Random, skip_or_fail};
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
@@ -19,6 +20,8 @@ on_each_engine! {
     what_was_made_before_is_baselined,
     bad_commands_say_what_is_wrong,
     a_store_and_a_ledger_share_a_database,
+    c13_c22_sixteen_runners_at_once_run_each_migration_once,
+    c22_a_killed_runner_leaves_a_ledger_that_tells_the_truth,
 }
 
 /// Writes a file of the folder `migrations`.
@@ -207,27 +210,25 @@ fn nothing_but_up_makes_a_file() {
     assert_eq!(std::fs::read_dir(place.path("")).unwrap().count(), 1, "the folder with the files is all there is");
 }
 
-/// C12, C13: sixteen processes start at once, with ten migrations that fail when they are run twice and an index that is built concurrently.
-#[test]
-fn c13_sixteen_runners_at_once_run_each_migration_once() {
-    on_postgres(|| {
-        let place = Place::new();
-        for number in 1..=10 {
-            let sql = format!(
-                "create table t{number} (id bigint primary key);\ninsert into t{number} select generate_series(1, 500);"
-            );
-            file(&place, &format!("{number:04}_t{number}.sql"), &sql);
-        }
-        let index = "-- fencepost: no-transaction\ncreate index concurrently t1_by_id on t1 (id);";
-        file(&place, "0011_index.sql", index);
-        let runners: Vec<_> = (0..16).map(|_| Running::start(&place, &["migrate", "up", "--json"])).collect();
-        let answers: Vec<_> = runners.into_iter().map(Running::ended).collect();
-        assert_eq!(applied_by(&answers), (1..=11).collect::<Vec<_>>());
-        let left = "select count(*) from pg_locks where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())";
-        let left: i64 =
-            runtime().block_on(async { connected(&place).await.query_one(left, &[]).await.unwrap().get(0) });
-        assert_eq!(left, 0, "no lock is left");
-    });
+/// C12, C13: sixteen processes start at once, with ten migrations that fail when they are run twice and an index that is built in no
+/// transaction, on a server concurrently.
+fn c13_c22_sixteen_runners_at_once_run_each_migration_once() {
+    let place = Place::new();
+    for number in 1..=10 {
+        let count = "with recursive c (n) as (select 1 union all select n + 1 from c where n < 500) select n from c";
+        let sql = format!("create table t{number} (id bigint primary key);\ninsert into t{number} {count};");
+        file(&place, &format!("{number:04}_t{number}.sql"), &sql);
+    }
+    let how = if place.database().is_some() { "concurrently " } else { "" };
+    let index = format!("-- fencepost: no-transaction\ncreate index {how}t1_by_id on t1 (id);");
+    file(&place, "0011_index.sql", &index);
+    let runners: Vec<_> = (0..16).map(|_| Running::start(&place, &["migrate", "up", "--json"])).collect();
+    let answers: Vec<_> = runners.into_iter().map(Running::ended).collect();
+    assert_eq!(applied_by(&answers), (1..=11).collect::<Vec<_>>());
+    if place.database().is_some() {
+        let left = "pg_locks where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())";
+        assert_eq!(rows(&place, left), 0, "no lock is left");
+    }
 }
 
 /// C14: a pooler in transaction mode is noticed before anything is run; a lease works through it, also for many at once.
@@ -258,26 +259,30 @@ fn c14_behind_a_pooler_a_lease_lets_one_runner_through() {
 }
 
 /// A runner is killed at a random moment: what the ledger says is what the database has, and the next run does the rest.
-#[test]
-fn a_killed_runner_leaves_a_ledger_that_tells_the_truth() {
-    on_postgres(|| {
-        let seeds = std::env::var("FENCEPOST_SEEDS").map_or(5, |seeds| seeds.parse().unwrap());
-        for seed in 0..seeds {
-            killed(seed);
-        }
-    });
+fn c22_a_killed_runner_leaves_a_ledger_that_tells_the_truth() {
+    let seeds = std::env::var("FENCEPOST_SEEDS").map_or(5, |seeds| seeds.parse().unwrap());
+    for seed in 0..seeds {
+        killed(seed);
+    }
 }
 
 fn killed(seed: u64) {
     let place = Place::new();
+    // Some hundredths of a second.
+    let slow = match place.database() {
+        Some(_) => "select pg_sleep(0.03)",
+        None => {
+            "with recursive c (n) as (select 1 union all select n + 1 from c where n < 300000) select count(*) from c"
+        }
+    };
     for number in 1..=6 {
-        let sql =
-            format!("create table t{number} (id int);\nselect pg_sleep(0.03);\ninsert into t{number} values (1);");
+        let sql = format!("create table t{number} (id int);\n{slow};\ninsert into t{number} values (1);");
         file(&place, &format!("{number:04}_t{number}.sql"), &sql);
     }
-    let steps = "-- fencepost: no-transaction\ncreate table u (id int);\nselect pg_sleep(0.05);\ninsert into u values (1);\n\
-        select pg_sleep(0.05);\ninsert into u values (2);";
-    file(&place, "0007_u.sql", steps);
+    let steps = format!(
+        "-- fencepost: no-transaction\ncreate table u (id int);\n{slow};\ninsert into u values (1);\n{slow};\ninsert into u values (2);"
+    );
+    file(&place, "0007_u.sql", &steps);
     let runner = Running::start(&place, &["migrate", "up"]);
     let moment = Duration::from_millis(Random::seeded(seed).below(600));
     std::thread::sleep(moment); // TIME: the moment of the kill is what is tried
@@ -299,7 +304,14 @@ fn killed(seed: u64) {
 
 fn rows(place: &Place, table: &str) -> i64 {
     let sql = format!("select count(*) from {table}");
-    runtime().block_on(async { connected(place).await.query_one(&sql, &[]).await.unwrap().get(0) })
+    match place.database() {
+        Some(_) => runtime().block_on(async { connected(place).await.query_one(&sql, &[]).await.unwrap().get(0) }),
+        None => {
+            let url = place.url();
+            let file = Connection::open(url.strip_prefix("sqlite:").unwrap()).unwrap();
+            file.query_row(&sql, [], |row| row.get(0)).unwrap()
+        }
+    }
 }
 
 /// Who waits says for whom, and what that does.

@@ -51,8 +51,8 @@ pub(crate) async fn read(client: &Client, name: &LedgerName) -> Result<(Found, L
     Ok((Found::There(entries), resolved(name, found_in)?))
 }
 
-/// A table or a column is missing. Where it would be, when there is no ledger; nothing when there is one, or half of one, by now.
-async fn absent(client: &Client, name: &LedgerName) -> Result<Option<(Found, LedgerName)>> {
+/// Where the ledger would be, when there is none; nothing when there is one, or half of one.
+pub(crate) async fn absent(client: &Client, name: &LedgerName) -> Result<Option<(Found, LedgerName)>> {
     let question = "select current_schema()::text, to_regclass($1) is not null, to_regclass($2) is not null";
     let (ledger, history) = (name.path(), name.fill("{history}"));
     let answer = client.query_typed_one(question, &[(&ledger, Type::TEXT), (&history, Type::TEXT)]).await;

@@ -8,6 +8,8 @@ mod sqlite;
 
 pub use key::LockKey;
 #[cfg(feature = "postgres")]
+pub(crate) use postgres::SessionFence;
+#[cfg(feature = "postgres")]
 pub use postgres::{
     LeaseFence, LeaseHolder, LeaseSession, LockHolder, LockedSession, MigrationLease, MigrationLock, Patience,
 };

@@ -98,11 +98,7 @@ impl SqliteMigrationLock {
     /// # Errors
     /// As those of [`SqliteMigrationLock::acquire`].
     pub async fn acquire_within(&self, bound: Duration) -> Result<bool> {
-        let Some(end) = Instant::now().checked_add(bound) else { return self.acquire().await.map(|()| true) };
-        match timeout_at(end, self.acquire()).await {
-            Ok(answer) => answer.map(|()| true),
-            Err(_) => Ok(false),
-        }
+        self.acquire_while_within(bound, |_| true).await
     }
 
     /// The same for as long as `go_on` says so, which is told who holds the lock, if that is known.
@@ -120,6 +116,20 @@ impl SqliteMigrationLock {
             }
             sleep(LOOK + LOOK.mul_f64((random_u64()? >> 11) as f64 / (1_u64 << 53) as f64)).await;
         }
+    }
+
+    /// The same for at most `bound`.
+    ///
+    /// # Errors
+    /// As those of [`SqliteMigrationLock::acquire`].
+    pub async fn acquire_while_within(
+        &self,
+        bound: Duration,
+        go_on: impl FnMut(Option<&FileLockHolder>) -> bool + Send,
+    ) -> Result<bool> {
+        // A bound that no clock reaches is none.
+        let Some(end) = Instant::now().checked_add(bound) else { return self.acquire_while(go_on).await };
+        timeout_at(end, self.acquire_while(go_on)).await.unwrap_or(Ok(false))
     }
 
     /// Takes the lock if nobody else holds it; `false` at once if somebody does.
@@ -198,6 +208,12 @@ impl SqliteMigrationLock {
 
     fn slot(&self) -> std::sync::MutexGuard<'_, Option<File>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Display for FileLockHolder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "process {}", self.pid)
     }
 }
 

@@ -104,6 +104,13 @@ pub(crate) struct Baseline<'m> {
     pub(crate) without_file: Vec<u64>,
 }
 
+impl Baseline<'_> {
+    /// What it changes.
+    pub(crate) fn numbers(&self) -> Vec<u64> {
+        self.records.iter().map(|record| record.migration.number).chain(self.without_file.iter().copied()).collect()
+    }
+}
+
 /// Decides a way back: the files that lead below everything after `to`, the latest first.
 pub(crate) fn down<'m>(migrations: &'m Migrations, entries: &[Entry], to: u64) -> Result<Vec<&'m Migration>> {
     let mut files = Vec::new();

@@ -4,14 +4,20 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use deadpool_postgres::Pool;
+use fencepost_connect::Notice;
 use fencepost_core::{Error, Kind, Reason, Result};
+use tokio::sync::OwnedMutexGuard;
+use tokio::sync::mpsc::Receiver;
 
 use super::{Done, Migrator, OnPostgres, Repair, Status};
 use crate::gate::Readiness;
 use crate::import::{Imported, Source};
-use crate::lock::{LeaseFence, LeaseHolder, LeaseSession, LockedSession, MigrationLease, MigrationLock, Patience};
+use crate::lock::{
+    LeaseFence, LeaseHolder, LeaseSession, LockHolder, LockedSession, MigrationLease, MigrationLock, Patience,
+    SessionFence,
+};
 use crate::plan::{Finding, Plan};
-use crate::progress::{Event, Listener};
+use crate::progress::{Listener, Told};
 use crate::run::postgres::Beside;
 use crate::wait::Pauses;
 
@@ -67,9 +73,16 @@ pub struct PostgresMigrator {
 /// Ends when the lock is lost.
 type Lost = Pin<Box<dyn Future<Output = ()> + Send>>;
 
+/// What is worked with under the lock.
+struct Held {
+    session: HeldSession,
+    /// None when another run hears them.
+    notices: Option<OwnedMutexGuard<Receiver<Notice>>>,
+}
+
 /// A session on which the lock is held, or under it.
-enum Held {
-    Advisory(LockedSession),
+enum HeldSession {
+    Advisory(LockedSession, SessionFence),
     Lease(Box<LeaseSession>, LeaseFence),
 }
 
@@ -136,9 +149,9 @@ impl PostgresMigrator {
     ///
     /// # Errors
     /// As [`Self::up`] and [`OnPostgres::baseline`].
-    pub async fn baseline(&self, number: u64, reason: &Reason) -> Result<Vec<u64>> {
-        let (mut held, lost) = self.take(&mut |_| {}).await?;
-        let outcome = unless(lost, self.on(&mut held, &mut |_| {}).baseline(number, reason)).await;
+    pub async fn baseline(&self, number: u64, reason: &Reason, listener: Listener<'_>) -> Result<Vec<u64>> {
+        let (mut held, lost) = self.take(listener).await?;
+        let outcome = unless(lost, self.on(&mut held, listener).baseline(number, reason)).await;
         self.give_back(held, outcome).await
     }
 
@@ -146,9 +159,9 @@ impl PostgresMigrator {
     ///
     /// # Errors
     /// As [`Self::up`] and [`OnPostgres::repair`].
-    pub async fn repair(&self, repair: Repair, reason: &Reason) -> Result<()> {
-        let (mut held, lost) = self.take(&mut |_| {}).await?;
-        let outcome = unless(lost, self.on(&mut held, &mut |_| {}).repair(repair, reason)).await;
+    pub async fn repair(&self, repair: Repair, reason: &Reason, listener: Listener<'_>) -> Result<()> {
+        let (mut held, lost) = self.take(listener).await?;
+        let outcome = unless(lost, self.on(&mut held, listener).repair(repair, reason)).await;
         self.give_back(held, outcome).await
     }
 
@@ -156,9 +169,9 @@ impl PostgresMigrator {
     ///
     /// # Errors
     /// As [`Self::up`] and [`OnPostgres::import`].
-    pub async fn import(&self, source: Source) -> Result<Imported> {
-        let (mut held, lost) = self.take(&mut |_| {}).await?;
-        let outcome = unless(lost, self.on(&mut held, &mut |_| {}).import(source)).await;
+    pub async fn import(&self, source: Source, listener: Listener<'_>) -> Result<Imported> {
+        let (mut held, lost) = self.take(listener).await?;
+        let outcome = unless(lost, self.on(&mut held, listener).import(source)).await;
         self.give_back(held, outcome).await
     }
 
@@ -237,40 +250,45 @@ impl PostgresMigrator {
     /// Takes the lock, and a session under it; and what ends when the lock is lost.
     async fn take(&self, listener: Listener<'_>) -> Result<(Held, Lost)> {
         let mut told = Told::default();
-        let is_taken = match (&self.lock, self.wait) {
-            (Lock::Advisory(lock), Some(bound)) => lock.acquire_within(bound).await?,
-            (Lock::Lease(lock), Some(bound)) => lock.acquire_within(bound).await?,
-            (Lock::Advisory(lock), None) => {
+        let is_taken = match &self.lock {
+            Lock::Advisory(lock) => {
                 let mut patience = Patience::new(PATIENCE);
-                lock.acquire_while(|holder| {
+                let go_on = |holder: Option<&LockHolder>| {
                     if let Some(holder) = holder {
                         told.tell(holder.to_string(), listener);
                     }
-                    patience.lasts(holder)
-                })
-                .await?
+                    self.wait.is_some() || patience.lasts(holder)
+                };
+                lock.acquire_while_within(self.wait.unwrap_or(Duration::MAX), go_on).await?
             }
-            (Lock::Lease(lock), None) => {
-                let mut go_on = |holder: Option<&LeaseHolder>| {
+            Lock::Lease(lock) => {
+                let go_on = |holder: Option<&LeaseHolder>| {
                     if let Some(holder) = holder {
                         told.tell(format!("{} has the lease", holder.holder), listener);
                     }
                     true
                 };
-                lock.acquire_while(&mut go_on).await?
+                lock.acquire_while_within(self.wait.unwrap_or(Duration::MAX), go_on).await?
             }
         };
         if !is_taken {
             return Err(self.locked().await);
         }
-        let (held, lost): (_, Lost) = match &self.lock {
-            Lock::Advisory(lock) => (Held::Advisory(lock.session().await?), Box::pin(lock.lost())),
+        let (session, notices, lost): (_, _, Lost) = match &self.lock {
+            Lock::Advisory(lock) => {
+                let session = HeldSession::Advisory(lock.session().await?, lock.fence());
+                (session, lock.notices(), Box::pin(lock.lost()))
+            }
             Lock::Lease(lock) => {
                 let fence = lock.fence().ok_or_else(lost_lock)?;
-                (Held::Lease(Box::new(lock.session().await?), fence), Box::pin(lock.lost()))
+                let session = HeldSession::Lease(Box::new(lock.session().await?), fence);
+                (session, lock.notices(), Box::pin(lock.lost()))
             }
         };
-        Ok((held, lost))
+        let mut notices = notices.and_then(|notices| notices.try_lock_owned().ok());
+        // What was said before is about the lock.
+        while notices.as_mut().is_some_and(|notices| notices.try_recv().is_ok()) {}
+        Ok((Held { session, notices }, lost))
     }
 
     fn on<'a>(&'a self, held: &'a mut Held, listener: Listener<'a>) -> OnPostgres<'a> {
@@ -278,11 +296,14 @@ impl PostgresMigrator {
             Lock::Advisory(lock) => lock,
             Lock::Lease(lock) => lock,
         };
-        let session = match held {
-            Held::Advisory(session) => self.migrator.on_postgres(session, listener),
-            Held::Lease(session, fence) => self.migrator.on_postgres(session, listener).unpinned().fenced(fence),
+        let on = match &mut held.session {
+            HeldSession::Advisory(session, fence) => self.migrator.on_postgres(session, listener).fenced(fence),
+            HeldSession::Lease(session, fence) => self.migrator.on_postgres(session, listener).unpinned().fenced(fence),
         };
-        session.watched(beside)
+        match &mut held.notices {
+            Some(notices) => on.watched(beside).hearing(notices),
+            None => on.watched(beside),
+        }
     }
 
     /// Gives the lock back, whatever came of the work. What cannot be given back ends by itself.
@@ -335,19 +356,6 @@ impl PostgresMigrator {
                 }
                 None => refused("").hinted("wait until it is done"),
             },
-        }
-    }
-}
-
-/// Who was told of last.
-#[derive(Default)]
-struct Told(String);
-
-impl Told {
-    fn tell(&mut self, holder: String, listener: &mut (dyn FnMut(Event) + Send)) {
-        if self.0 != holder {
-            self.0.clone_from(&holder);
-            listener(Event::Waiting { holder });
         }
     }
 }

@@ -6,13 +6,13 @@ use std::time::Duration;
 use fencepost_core::{Error, Kind, Reason, Result};
 use rusqlite::{Connection, OpenFlags};
 
-use super::{Done, Migrator, Repair, Status};
+use super::{Done, Migrator, OnSqlite, Repair, Status};
 use crate::gate::Readiness;
 use crate::import::{Imported, Source};
 use crate::ledger::sqlite::failed;
-use crate::lock::SqliteMigrationLock;
+use crate::lock::{FileLockHolder, SqliteMigrationLock};
 use crate::plan::{Finding, Plan};
-use crate::progress::Listener;
+use crate::progress::{Listener, Told};
 use crate::wait::Pauses;
 
 /// Migrations of a file of SQLite, by one runner at a time. While one runs its thread is busy with it.
@@ -68,7 +68,7 @@ impl SqliteMigrator {
     /// # Errors
     /// `locked` when another runner went on holding the lock; otherwise as [`OnSqlite::up`](crate::OnSqlite::up).
     pub async fn up(&self, to: Option<u64>, listener: Listener<'_>) -> Result<Done> {
-        self.locked(true, |migrator, connection| migrator.on_sqlite(connection, listener).up(to)).await
+        self.locked(true, listener, |mut on| on.up(to)).await
     }
 
     /// Undoes everything after a number.
@@ -76,33 +76,31 @@ impl SqliteMigrator {
     /// # Errors
     /// As [`Self::up`] and [`OnSqlite::down`](crate::OnSqlite::down).
     pub async fn down(&self, to: u64, listener: Listener<'_>) -> Result<Done> {
-        self.locked(false, |migrator, connection| migrator.on_sqlite(connection, listener).down(to)).await
+        self.locked(false, listener, |mut on| on.down(to)).await
     }
 
     /// Says that the database has everything up to a number already.
     ///
     /// # Errors
     /// As [`Self::up`] and [`OnSqlite::baseline`](crate::OnSqlite::baseline).
-    pub async fn baseline(&self, number: u64, reason: &Reason) -> Result<Vec<u64>> {
-        self.locked(false, |migrator, connection| migrator.on_sqlite(connection, &mut |_| {}).baseline(number, reason))
-            .await
+    pub async fn baseline(&self, number: u64, reason: &Reason, listener: Listener<'_>) -> Result<Vec<u64>> {
+        self.locked(false, listener, |mut on| on.baseline(number, reason)).await
     }
 
     /// Changes the ledger by hand.
     ///
     /// # Errors
     /// As [`Self::up`] and [`OnSqlite::repair`](crate::OnSqlite::repair).
-    pub async fn repair(&self, repair: Repair, reason: &Reason) -> Result<()> {
-        self.locked(false, |migrator, connection| migrator.on_sqlite(connection, &mut |_| {}).repair(repair, reason))
-            .await
+    pub async fn repair(&self, repair: Repair, reason: &Reason, listener: Listener<'_>) -> Result<()> {
+        self.locked(false, listener, |mut on| on.repair(repair, reason)).await
     }
 
     /// Takes over what the ledger of another tool says.
     ///
     /// # Errors
     /// As [`Self::up`] and [`OnSqlite::import`](crate::OnSqlite::import).
-    pub async fn import(&self, source: Source) -> Result<Imported> {
-        self.locked(false, |migrator, connection| migrator.on_sqlite(connection, &mut |_| {}).import(source)).await
+    pub async fn import(&self, source: Source, listener: Listener<'_>) -> Result<Imported> {
+        self.locked(false, listener, |mut on| on.import(source)).await
     }
 
     /// How the database stands. Changes nothing, as do those that follow.
@@ -153,7 +151,12 @@ impl SqliteMigrator {
     }
 
     /// Does the work under the lock. Only what runs migrations makes a file where there is none.
-    async fn locked<T>(&self, makes: bool, work: impl FnOnce(&Migrator, &mut Connection) -> Result<T>) -> Result<T> {
+    async fn locked<T>(
+        &self,
+        makes: bool,
+        listener: Listener<'_>,
+        work: impl FnOnce(OnSqlite<'_>) -> Result<T>,
+    ) -> Result<T> {
         if !makes && !self.file.exists() {
             return Err(Error::new(
                 Kind::NotFound,
@@ -162,10 +165,14 @@ impl SqliteMigrator {
             .coded("no_store")
             .hinted("`fencepost migrate up` makes it; check the path otherwise"));
         }
-        let is_taken = match self.wait {
-            Some(bound) => self.lock.acquire_within(bound).await?,
-            None => self.lock.acquire().await.map(|()| true)?,
+        let mut told = Told::default();
+        let go_on = |holder: Option<&FileLockHolder>| {
+            if let Some(holder) = holder {
+                told.tell(holder.to_string(), listener);
+            }
+            true
         };
+        let is_taken = self.lock.acquire_while_within(self.wait.unwrap_or(Duration::MAX), go_on).await?;
         if !is_taken {
             let holder = self.lock.holder().ok().flatten();
             let who =
@@ -182,7 +189,7 @@ impl SqliteMigrator {
         flags.set(OpenFlags::SQLITE_OPEN_CREATE, makes);
         let opened =
             Connection::open_with_flags(&self.file, flags).map_err(|error| failed("cannot open the file", error));
-        let outcome = opened.and_then(|mut connection| work(&self.migrator, &mut connection));
+        let outcome = opened.and_then(|mut connection| work(self.migrator.on_sqlite(&mut connection, listener)));
         let released = self.lock.release().await;
         outcome.and_then(|done| released.map(|_| done))
     }

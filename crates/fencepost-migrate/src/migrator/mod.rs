@@ -9,16 +9,20 @@ mod locked_sqlite;
 mod postgres;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(feature = "postgres")]
+mod within_postgres;
+#[cfg(feature = "sqlite")]
+mod within_sqlite;
 
 use fencepost_core::{Error, Kind, Result};
 
 use crate::ledger::{Entry, Found, LedgerName, this_process};
-use crate::plan::{Finding, Plan};
+use crate::plan::{Finding, Plan, Step};
 use crate::run::RunOptions;
 use crate::set::Migrations;
 
 pub use change::Repair;
-pub(crate) use change::{Change, baseline, down, repaired};
+pub(crate) use change::{Baseline, Change, baseline, down, repaired};
 #[cfg(feature = "postgres")]
 pub use locked::{LockMode, PostgresMigrator};
 #[cfg(feature = "sqlite")]
@@ -27,6 +31,10 @@ pub use locked_sqlite::SqliteMigrator;
 pub use postgres::OnPostgres;
 #[cfg(feature = "sqlite")]
 pub use sqlite::OnSqlite;
+#[cfg(feature = "postgres")]
+pub use within_postgres::WithinPostgres;
+#[cfg(feature = "sqlite")]
+pub use within_sqlite::WithinSqlite;
 
 /// A set of migrations, the ledger in which they are recorded, and how they are run.
 #[derive(Debug, Clone)]
@@ -88,7 +96,7 @@ impl Migrator {
             return Err(never());
         }
         let plan = Plan::of(&self.migrations, found.entries());
-        plan.judge()?;
+        plan.judge_for("the ledger and the migrations do not agree")?;
         Ok(plan.findings)
     }
 
@@ -100,6 +108,19 @@ impl Migrator {
             Some(number) => plan.up_to(&self.migrations, number),
             None => Ok(plan),
         }
+    }
+}
+
+/// Refuses what a transaction of somebody else cannot hold.
+fn all_transactional(steps: &[Step<'_>]) -> Result<()> {
+    match steps.iter().find(|step| step.migration.options.no_transaction) {
+        None => Ok(()),
+        Some(Step { migration, .. }) => Err(Error::new(
+            Kind::Unsupported,
+            format!("cannot run migration {} within a transaction: it asks for none", migration.number),
+        )
+        .with("number", migration.number)
+        .hinted("remove `no-transaction` from the file, or run it on a connection of its own")),
     }
 }
 

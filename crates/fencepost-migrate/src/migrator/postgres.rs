@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use fencepost_connect::Notice;
 use fencepost_core::{Reason, Result};
 use tokio::sync::mpsc::Receiver;
 use tokio_postgres::{Client, Transaction};
 
-use super::{Change, Done, Migrator, Repair, Status, baseline, down, repaired};
+use super::{Baseline, Change, Done, Migrator, Repair, Status, baseline, down, repaired};
 use crate::gate::Readiness;
 use crate::import::{Imported, Source};
 use crate::ledger::postgres::{PostgresLedger, read};
@@ -14,7 +15,7 @@ use crate::ledger::{Action, Found};
 use crate::plan::{Because, Finding, Plan, Step};
 use crate::progress::{Event, Listener};
 use crate::run::postgres::server::failed;
-use crate::run::postgres::{Beside, Fence, Notice, Runner, SessionIsTheLock, begin, bounded};
+use crate::run::postgres::{Beside, Fence, Runner, SessionIsTheLock, begin, bounded};
 use crate::wait::Pauses;
 
 /// A session on which migrations are run. Whoever has it holds the lock, or is alone with the database.
@@ -166,17 +167,9 @@ impl<'a> OnPostgres<'a> {
         let (found, ledger) = self.open().await?;
         let change = baseline(&self.migrator.migrations, found.entries(), number)?;
         let tx = begun(self.client, self.migrator.options.lock_timeout).await?;
-        for record in &change.records {
-            ledger.remember(&tx, Action::Baselined, Some(record.migration.number), Some(reason.as_str())).await?;
-            ledger.mark(&tx, record).await?;
-        }
-        for number in &change.without_file {
-            ledger.remember(&tx, Action::Baselined, Some(*number), Some(reason.as_str())).await?;
-            ledger.keep(&tx, *number).await?;
-        }
+        let changed = write_baseline(&tx, &ledger, change, reason).await?;
         commit(self.fence, tx).await?;
-        let changed = change.records.iter().map(|record| record.migration.number).chain(change.without_file);
-        Ok(changed.collect())
+        Ok(changed)
     }
 
     /// Changes the ledger by hand, and writes down why.
@@ -246,6 +239,24 @@ impl<'a> OnPostgres<'a> {
         }
         Ok((found, ledger))
     }
+}
+
+/// Writes a baseline; the numbers that this changes.
+pub(super) async fn write_baseline(
+    tx: &Transaction<'_>,
+    ledger: &PostgresLedger,
+    change: Baseline<'_>,
+    reason: &Reason,
+) -> Result<Vec<u64>> {
+    for record in &change.records {
+        ledger.remember(tx, Action::Baselined, Some(record.migration.number), Some(reason.as_str())).await?;
+        ledger.mark(tx, record).await?;
+    }
+    for number in &change.without_file {
+        ledger.remember(tx, Action::Baselined, Some(*number), Some(reason.as_str())).await?;
+        ledger.keep(tx, *number).await?;
+    }
+    Ok(change.numbers())
 }
 
 /// Begins a change by hand. It waits no longer for somebody who has the ledger locked than a statement would.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fencepost_core::{Reason, Result};
 use rusqlite::{Connection, Transaction};
 
-use super::{Change, Done, Migrator, Repair, Status, baseline, down, repaired};
+use super::{Baseline, Change, Done, Migrator, Repair, Status, baseline, down, repaired};
 use crate::gate::Readiness;
 use crate::import::{Imported, Source};
 use crate::ledger::sqlite::{SqliteLedger, failed, read};
@@ -121,17 +121,9 @@ impl OnSqlite<'_> {
         let (found, ledger) = self.open()?;
         let change = baseline(&self.migrator.migrations, found.entries(), number)?;
         let tx = begun(self.connection)?;
-        for record in &change.records {
-            ledger.remember(&tx, Action::Baselined, Some(record.migration.number), Some(reason.as_str()))?;
-            ledger.mark(&tx, record)?;
-        }
-        for number in &change.without_file {
-            ledger.remember(&tx, Action::Baselined, Some(*number), Some(reason.as_str()))?;
-            ledger.keep(&tx, *number)?;
-        }
+        let changed = write_baseline(&tx, &ledger, change, reason)?;
         commit(tx)?;
-        let changed = change.records.iter().map(|record| record.migration.number).chain(change.without_file);
-        Ok(changed.collect())
+        Ok(changed)
     }
 
     /// Changes the ledger by hand, and writes down why.
@@ -193,6 +185,24 @@ impl OnSqlite<'_> {
         }
         Ok((found, ledger))
     }
+}
+
+/// Writes a baseline; the numbers that this changes.
+pub(super) fn write_baseline(
+    tx: &Transaction<'_>,
+    ledger: &SqliteLedger,
+    change: Baseline<'_>,
+    reason: &Reason,
+) -> Result<Vec<u64>> {
+    for record in &change.records {
+        ledger.remember(tx, Action::Baselined, Some(record.migration.number), Some(reason.as_str()))?;
+        ledger.mark(tx, record)?;
+    }
+    for number in &change.without_file {
+        ledger.remember(tx, Action::Baselined, Some(*number), Some(reason.as_str()))?;
+        ledger.keep(tx, *number)?;
+    }
+    Ok(change.numbers())
 }
 
 fn begun(connection: &mut Connection) -> Result<Transaction<'_>> {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use fencepost_migrate::{LedgerName, Readiness};
+use fencepost_test_support::FaultProxy;
 
 use crate::support::{Database, migrator};
 
@@ -28,6 +29,21 @@ async fn c19_never_behind_failed_ahead_and_ready_are_told_apart() {
     database.up(&bad).await.unwrap_err();
     let Readiness::Failed { number: 3, at } = bad.ready_of(&database.other).await.unwrap() else { panic!() };
     assert_eq!((at.statement, at.sqlstate.as_deref()), (2, Some("22012")));
+}
+
+#[tokio::test]
+async fn c19_an_answer_costs_one_round_trip() {
+    let Some(mut database) = Database::new().await else { return };
+    let files = migrator([("1_a.sql", "create table a ()"), ("2_b.sql", "create table b ()")]);
+    database.up(&files).await.unwrap();
+    let proxy = FaultProxy::start(database.database.server().address()).await.unwrap();
+    let config: tokio_postgres::Config = proxy.url(&database.database.url()).parse().unwrap();
+    let (client, connection) = config.connect(tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client.simple_query("").await.unwrap();
+    let before = proxy.requests();
+    assert_eq!(files.ready_of(&client).await.unwrap(), Readiness::Ready { latest: Some(2) });
+    assert_eq!(proxy.requests() - before, 1);
 }
 
 #[tokio::test]

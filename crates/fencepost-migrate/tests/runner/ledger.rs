@@ -68,6 +68,34 @@ async fn a_ledger_of_a_later_version_is_refused_and_half_of_one_too() {
     assert_eq!(database.up(&files).await.unwrap_err().code(), "ledger_damaged");
 }
 
+/// What ends a run is told apart, also where it is the server's storage and not the migration.
+#[tokio::test]
+async fn what_the_server_says_of_itself_is_no_bug_of_ours() {
+    let Some(mut database) = Database::new().await else { return };
+    database.up(&migrator([])).await.unwrap();
+    database
+        .run(
+            "create function refuse() returns trigger language plpgsql as
+            $$ begin raise exception using errcode = tg_argv[0], message = 'no'; end $$",
+        )
+        .await;
+    for (state, kind, code) in [
+        ("53100", Kind::Unavailable, "storage_full"),
+        ("58030", Kind::Unavailable, "io_error"),
+        ("28000", Kind::Unavailable, "access_denied"),
+        ("XX001", Kind::Corrupt, "corrupt"),
+        ("55P03", Kind::Busy, "lock_timeout"),
+    ] {
+        let made = format!(
+            "create or replace trigger refuse before insert on fencepost_migrations execute function refuse('{state}')"
+        );
+        database.run(&made).await;
+        let error = database.up(&migrator([("1_a.sql", "create table a ()")])).await.unwrap_err();
+        assert_eq!((error.kind(), error.code()), (kind, code), "{state}: {error:?}");
+        assert_eq!(error.fact("sqlstate"), Some(state));
+    }
+}
+
 /// A fence that finds the lock lost.
 struct Lost;
 

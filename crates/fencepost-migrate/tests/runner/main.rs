@@ -14,3 +14,4 @@ mod locked;
 mod session;
 mod speed;
 mod sqlite;
+mod within;

@@ -1,6 +1,6 @@
 //! What a session was before, during and after: timeouts, search path, role.
 
-use fencepost_migrate::{Event, Notice, State};
+use fencepost_migrate::{Event, LedgerName, LockMode, Notice, PostgresMigrator, State};
 use tokio_postgres::{AsyncMessage, NoTls};
 
 use crate::support::{Database, migrator};
@@ -83,4 +83,18 @@ async fn what_the_server_says_beside_its_answers_is_passed_on() {
     assert!(notice.unwrap() < done.unwrap(), "{heard:?}");
     database.heard = heard;
     assert_eq!(database.stand(&files, 1).await, Some((State::Applied, 1, None)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_under_its_lock_passes_on_what_the_server_says() {
+    let Some(database) = Database::new().await else { return };
+    let files = migrator([("1_a.sql", "do $$ begin raise notice 'hello'; end $$;")]);
+    for (mode, ledger) in [(LockMode::Advisory, "one"), (LockMode::Lease, "two")] {
+        let files = files.clone().ledger(LedgerName::new(ledger).unwrap());
+        let runner = PostgresMigrator::at(&database.database.url(), files, mode).unwrap();
+        let mut heard = Vec::new();
+        runner.up(None, &mut |event| heard.push(event)).await.unwrap();
+        heard.retain(|event| matches!(event, Event::Notice { .. }));
+        assert_eq!(heard, [Event::Notice { severity: "NOTICE".into(), message: "hello".into() }]);
+    }
 }

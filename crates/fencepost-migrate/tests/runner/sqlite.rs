@@ -264,6 +264,8 @@ async fn c22_runners_at_once_apply_each_file_once() {
     let holder = fencepost_migrate::SqliteMigrationLock::new(&path, "fencepost_migrations").unwrap();
     holder.acquire().await.unwrap();
     let impatient = runner(&path).wait_for_lock(Duration::from_millis(40));
-    let error = impatient.up(None, &mut |_| {}).await.unwrap_err();
+    let mut heard = Vec::new();
+    let error = impatient.up(None, &mut |event| heard.push(event)).await.unwrap_err();
+    assert_eq!(heard, [Event::Waiting { holder: format!("process {}", std::process::id()) }]);
     assert_eq!((error.code(), error.fact("pids")), ("locked", Some(std::process::id().to_string().as_str())));
 }

@@ -59,6 +59,15 @@ async fn schema(database: &TestDatabase, more: &[&str]) -> Option<String> {
     Some(text.lines().filter(kept).map(|line| format!("{line}\n")).collect())
 }
 
+const LEDGER: &str = "select max(number) from fencepost.installation";
+const EARLIER: &str = "select coalesce(max(version), 0)::bigint from fencepost.installed";
+
+/// What tells the version of the tables: the ledger, or what there was before.
+async fn versions(client: &Client) -> &'static str {
+    let has_ledger = value::<bool>(client, "select to_regclass('fencepost.installation') is not null").await;
+    if has_ledger { LEDGER } else { EARLIER }
+}
+
 /// What a store of that version holds, put there by its own functions.
 struct Data {
     leases: Vec<(i64, &'static str)>,
@@ -175,10 +184,15 @@ async fn every_earlier_schema_is_upgraded_with_its_data() {
         let refused = PostgresStore::open(&database.url(), options()).await.map(|store| store.info());
         if let Err(error) = refused {
             assert_eq!((error.code(), error.hint().is_some()), ("schema_older", true), "{}: {error:?}", dump.display());
-            let unchanged = "select max(version) from fencepost.installed";
-            assert_eq!(value::<i32>(&client, unchanged).await, version.cast_signed());
+            assert_eq!(value::<i64>(&client, versions(&client).await).await, i64::from(version));
         }
+        let had_ledger = versions(&client).await == LEDGER;
         let store = PostgresStore::open(&database.url(), options().create(true)).await.unwrap();
+        let states = "select string_agg(state, ' ' order by number) from fencepost.installation";
+        let was_before = |number| !had_ledger && number <= version;
+        let told = (1..=current).map(|number| if was_before(number) { "baselined" } else { "applied" });
+        assert_eq!(value::<String>(&client, states).await, told.collect::<Vec<_>>().join(" "));
+        assert_eq!(value::<i64>(&client, EARLIER).await, 0, "what was beside the functions went into the ledger");
         assert_eq!(store.info().schema_version, current);
         if version < 3 {
             run(&client, "select fencepost.create_queue('q', 4); select fencepost.create_queue('empty')").await;

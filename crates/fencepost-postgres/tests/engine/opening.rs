@@ -37,8 +37,7 @@ async fn b28_forty_first_opens_at_once_all_succeed() {
         assert_eq!(info.engine, "postgres");
     }
     let client = database.connect().await.unwrap();
-    let installed: i64 =
-        client.query_one("select count(*) from fencepost.installed where version > 0", &[]).await.unwrap().get(0);
+    let installed: i64 = client.query_one("select count(*) from fencepost.installation", &[]).await.unwrap().get(0);
     let info = PostgresStore::open(&database.url(), options()).await.unwrap().info();
     assert_eq!(i64::from(info.schema_version), installed);
     assert!(!info.location.contains(database.server().password()), "{info:?}");
@@ -68,12 +67,17 @@ async fn no_schema_is_told_apart_from_an_older_and_a_newer_one() {
     assert_eq!(refused(&database.url(), options()).await.code(), "no_store", "an empty schema is a place for one");
 
     PostgresStore::open(&database.url(), options().create(true)).await.unwrap();
-    of_sql(&database, "insert into fencepost.installed values (9999, 'later', '', now())").await;
+    of_sql(
+        &database,
+        "create temp table later as select * from fencepost.installation where number = 1;
+        update later set number = 9999; insert into fencepost.installation select * from later",
+    )
+    .await;
     for create in [false, true] {
         let error = refused(&database.url(), options().create(create)).await;
         assert_eq!((error.kind(), error.code(), error.fact("version")), (Kind::Schema, "schema_newer", Some("9999")));
     }
-    of_sql(&database, "delete from fencepost.installed where version = 9999").await;
+    of_sql(&database, "delete from fencepost.installation where number = 9999").await;
 
     of_sql(&database, "update fencepost.installed set checksum = '', name = '0.0.1' where version = 0").await;
     let error = refused(&database.url(), options()).await;
@@ -84,7 +88,11 @@ async fn no_schema_is_told_apart_from_an_older_and_a_newer_one() {
     of_sql(&database, "update fencepost.installed set checksum = 'other', name = '999.0.0' where version = 0").await;
     PostgresStore::open(&database.url(), options().create(true)).await.unwrap();
 
-    of_sql(&database, "update fencepost.installed set checksum = '' where version = 1").await;
+    of_sql(
+        &database,
+        "update fencepost.installation set text_hash = '', layout_hash = '', token_hash = '' where number = 1",
+    )
+    .await;
     let error = refused(&database.url(), options().create(true)).await;
     assert_eq!((error.kind(), error.code()), (Kind::Schema, "schema_damaged"));
 }

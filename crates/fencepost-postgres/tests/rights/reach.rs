@@ -225,7 +225,15 @@ async fn no_table_and_no_sequence_is_touched() {
         }
         let looked_at: &[&str] = match role {
             "stranger" => &[],
-            _ => &["dead_letters", "installed", "lease_status", "queue_status", "slot_status"],
+            _ => &[
+                "dead_letters",
+                "installation",
+                "installation_history",
+                "installed",
+                "lease_status",
+                "queue_status",
+                "slot_status",
+            ],
         };
         assert_eq!(readable, looked_at.iter().map(|&name| name.to_owned()).collect(), "{role}");
         assert_eq!(privileges(&ground, role).await, looked_at.len() as i64, "{role}");

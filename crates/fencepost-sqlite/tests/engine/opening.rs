@@ -82,9 +82,9 @@ fn forty_first_opens_at_once_all_succeed() {
         let count = |table: &str| -> i64 {
             place.connect().query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
         };
-        let migrations = MIGRATIONS.len() as i64;
+        let migrations = i64::from(stores[0].info().schema_version);
         assert_eq!(
-            (count("fencepost_schema"), count("fencepost_store")),
+            (count("fencepost_installation"), count("fencepost_store")),
             (migrations, 1),
             "a row a migration, one store"
         );
@@ -130,13 +130,15 @@ fn a_store_of_a_newer_version_is_refused() {
     run(async {
         let place = Place::new();
         place.stage().await.close().await;
-        place.connect().execute("INSERT INTO fencepost_schema VALUES (99, 'later', '', 0)", []).unwrap();
+        let later = "CREATE TEMP TABLE later AS SELECT * FROM fencepost_installation WHERE number = 1;
+            UPDATE later SET number = 99; INSERT INTO fencepost_installation SELECT * FROM later";
+        place.connect().execute_batch(later).unwrap();
         fails(&place.file(), Kind::Schema, "schema_newer").await;
         assert_eq!(failure(&place.file(), true).await.fact("version"), Some("99"));
     });
 }
 
-/// Every migration, as it landed.
+/// Every migration that a program from before the ledger has installed.
 const MIGRATIONS: [&str; 5] = [
     include_str!("../../sql/migrations/0001_initial.sql"),
     include_str!("../../sql/migrations/0002_operators.sql"),
@@ -191,7 +193,7 @@ fn make_older(place: &Place, version: usize) {
 #[test]
 fn an_older_store_is_upgraded_with_its_data_only_when_asked() {
     run(async {
-        for version in 1..MIGRATIONS.len() {
+        for version in 1..=MIGRATIONS.len() {
             let place = Place::new();
             place.stage().await.close().await;
             make_older(&place, version);
@@ -206,14 +208,38 @@ fn an_older_store_is_upgraded_with_its_data_only_when_asked() {
             let store = place.open().await;
             let status = store.slot_status(None).await.unwrap().remove(0);
             let token = SlotToken { path: status.path, slot: status.slot, epoch: status.state.epoch.unwrap() };
-            let batch = store.receive(&token, BatchSize::default()).await.unwrap().unwrap();
-            assert_eq!((batch.id.get(), batch.messages.len()), (1, 1), "the open batch stays as it was");
-            assert_eq!(batch.messages[0].payload, b"first");
-            assert_eq!(store.ack(&token, batch.id).await.unwrap(), 1);
-            let batch = store.receive(&token, BatchSize::default()).await.unwrap().unwrap();
-            assert_eq!(batch.messages[0].payload, b"second");
+            let mut received = Vec::new();
+            for batch in [1, 2] {
+                let Some(open) = store.receive(&token, BatchSize::ONE).await.unwrap() else { break };
+                assert_eq!((open.id.get(), open.messages.len()), (batch, 1), "version {version}: the open batch stays");
+                received.extend(open.messages.into_iter().map(|message| message.payload));
+                assert_eq!(store.ack(&token, open.id).await.unwrap(), 1);
+            }
+            assert_eq!(received, [b"first".to_vec(), b"second".to_vec()], "version {version}");
             store.drop_queue(&token.path.queue, true).await.unwrap();
+
+            let states =
+                "SELECT group_concat(state, ' ') FROM (SELECT state FROM fencepost_installation ORDER BY number)";
+            let states: String = place.connect().query_row(states, [], |row| row.get(0)).unwrap();
+            let current = store.info().schema_version as usize;
+            let expected: Vec<_> =
+                (1..=current).map(|number| if number <= version { "baselined" } else { "applied" }).collect();
+            assert_eq!(states, expected.join(" "));
         }
+    });
+}
+
+#[test]
+fn an_older_store_that_is_not_ours_is_not_upgraded() {
+    run(async {
+        let place = Place::new();
+        place.stage().await.close().await;
+        make_older(&place, 2);
+        place.connect().execute("UPDATE fencepost_schema SET checksum = 'other' WHERE version = 2", []).unwrap();
+        let before = bytes(&place.file());
+        let error = failure(&place.file(), true).await;
+        assert_eq!((error.kind(), error.code()), (Kind::Schema, "schema_damaged"));
+        assert!(bytes(&place.file()) == before);
     });
 }
 
@@ -243,6 +269,7 @@ fn tables_of_somebody_elses_that_have_our_names_are_refused() {
             "CREATE TABLE fencepost_schema (version TEXT); INSERT INTO fencepost_schema VALUES ('blue')",
             "CREATE TABLE fencepost_schema (version INTEGER)",
             "CREATE TABLE fencepost_schema (version INTEGER); INSERT INTO fencepost_schema VALUES (0)",
+            "CREATE TABLE fencepost_installation (colour TEXT)",
         ] {
             let place = Place::new();
             place.connect().execute_batch(sql).unwrap();
@@ -256,7 +283,7 @@ fn a_store_that_lacks_something_is_refused() {
     run(async {
         for sql in [
             "DROP TABLE fencepost_member",
-            "UPDATE fencepost_schema SET checksum = 'other'",
+            "UPDATE fencepost_installation SET text_hash = 'other', layout_hash = 'other', token_hash = 'other'",
             "DELETE FROM fencepost_store",
             "PRAGMA foreign_keys = OFF; DROP TABLE fencepost_slot; CREATE VIEW fencepost_slot AS SELECT 1",
         ] {

@@ -15,7 +15,15 @@ const READY: &[u8] = b"Z\0\0\0\x05";
 #[derive(Debug)]
 pub struct State {
     faults: Mutex<Faults>,
+    counted: Mutex<Counted>,
     cuts: watch::Sender<u64>,
+}
+
+/// What has come by.
+#[derive(Debug, Default)]
+pub struct Counted {
+    pub connections: u64,
+    pub requests: u64,
 }
 
 /// What was ordered.
@@ -67,7 +75,11 @@ impl State {
             trap: None,
             random: Random::seeded(seed),
         };
-        Self { faults: Mutex::new(faults), cuts: watch::Sender::new(0) }
+        Self { faults: Mutex::new(faults), counted: Mutex::default(), cuts: watch::Sender::new(0) }
+    }
+
+    pub fn counted(&self) -> MutexGuard<'_, Counted> {
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn faults(&self) -> MutexGuard<'_, Faults> {

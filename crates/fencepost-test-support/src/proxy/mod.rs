@@ -78,6 +78,16 @@ impl FaultProxy {
         url.replacen(&self.upstream.to_string(), &self.address.to_string(), 1)
     }
 
+    /// How many connections it has taken so far.
+    pub fn connections(&self) -> u64 {
+        self.state.counted().connections
+    }
+
+    /// How many pieces clients have sent so far. Whoever waits for each answer sends one a round trip.
+    pub fn requests(&self) -> u64 {
+        self.state.counted().requests
+    }
+
     /// Cuts all connections that are open.
     pub fn cut(&self) {
         self.state.cut_all();
@@ -165,7 +175,10 @@ async fn serve(
         refuses.send_replace(false);
         tokio::select! {
             changed = refuse.changed() => if changed.is_err() { return },
-            Ok((client, _)) = listener.accept() => drop(connections.spawn(pass(client, upstream, state.clone()))),
+            Ok((client, _)) = listener.accept() => {
+                state.counted().connections += 1;
+                connections.spawn(pass(client, upstream, state.clone()));
+            }
             Some(_) = connections.join_next() => {}
         }
     }

@@ -19,8 +19,12 @@ pub async fn pass(client: TcpStream, server: TcpStream, state: &State) {
     let connection = Mutex::new(Connection::default());
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
+    let request = |connection: &mut Connection, piece: &[u8], faults: &mut Faults| {
+        state.counted().requests += 1;
+        connection.request(piece, faults)
+    };
     tokio::select! {
-        () = one_way(from_client, to_server, state, &connection, Connection::request) => {}
+        () = one_way(from_client, to_server, state, &connection, request) => {}
         () = one_way(from_server, to_client, state, &connection, Connection::reply) => {}
     }
 }
@@ -30,7 +34,7 @@ async fn one_way(
     mut to: OwnedWriteHalf,
     state: &State,
     connection: &Mutex<Connection>,
-    decide: fn(&mut Connection, &[u8], &mut Faults) -> Fate,
+    decide: impl Fn(&mut Connection, &[u8], &mut Faults) -> Fate,
 ) {
     let mut buffer = vec![0; PIECE];
     loop {

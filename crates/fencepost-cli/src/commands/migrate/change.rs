@@ -4,6 +4,7 @@ use fencepost::migrate::{Changed, Finding, Repair, RunOptions, Source};
 use fencepost::{Reason, Result};
 use serde_json::json;
 
+use super::story::Story;
 use super::target::Target;
 use crate::cli::{ImportChoice, MigrateBaselineArgs, MigrateImportArgs, MigrateRepairArgs, RepairChoice};
 use crate::printer::Printer;
@@ -14,7 +15,8 @@ pub async fn baseline(url: &str, args: &MigrateBaselineArgs, printer: &Printer) 
     let reason = Reason::new(&args.reason)?;
     let target = Target::locking(url, &args.place, &args.lock, RunOptions::default())?;
     let number = args.number.or(args.to).unwrap_or_default();
-    let numbers = target.baseline(number, &reason).await?;
+    let mut story = Story::new(printer, "baselined");
+    let numbers = target.baseline(number, &reason, &mut |event| story.tell(event)).await?;
     let human = || format!("{} up to {number:04} count as applied", text::counted(numbers.len() as u64, "migration"));
     printer.answer(human, || json!({"outcome": "baselined", "baselined": numbers}))
 }
@@ -39,9 +41,9 @@ pub async fn repair(url: &str, args: &MigrateRepairArgs, printer: &Printer) -> R
             target.status().await?.findings.iter().filter_map(edited).collect()
         }
     };
-    let mut lines = Vec::new();
+    let (mut lines, mut story) = (Vec::new(), Story::new(printer, "repaired"));
     for repair in &repairs {
-        target.repair(*repair, &reason).await?;
+        target.repair(*repair, &reason, &mut |event| story.tell(event)).await?;
         lines.push(match repair {
             Repair::Accept { number } => (*number, "accepted", "counts as applied as its file is now"),
             Repair::Forget { number } => (*number, "forgotten", "counts as never run"),
@@ -66,7 +68,8 @@ pub async fn import(url: &str, args: &MigrateImportArgs, printer: &Printer) -> R
         ImportChoice::GolangMigrate => Source::GolangMigrate,
     };
     let target = Target::locking(url, &args.place, &args.lock, RunOptions::default())?;
-    let imported = target.import(source).await?;
+    let mut story = Story::new(printer, "imported");
+    let imported = target.import(source, &mut |event| story.tell(event)).await?;
     let human = || {
         let count = text::counted(imported.numbers.len() as u64, "migration");
         let mut said = format!("took over {count} from {}; nothing was run", source.as_str());

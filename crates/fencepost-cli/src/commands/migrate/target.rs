@@ -124,24 +124,24 @@ impl Target {
         }
     }
 
-    pub async fn baseline(&self, number: u64, reason: &Reason) -> Result<Vec<u64>> {
+    pub async fn baseline(&self, number: u64, reason: &Reason, listener: Listener<'_>) -> Result<Vec<u64>> {
         match self {
-            Self::Postgres(migrator) => migrator.baseline(number, reason).await,
-            Self::Sqlite(migrator) => migrator.baseline(number, reason).await,
+            Self::Postgres(migrator) => migrator.baseline(number, reason, listener).await,
+            Self::Sqlite(migrator) => migrator.baseline(number, reason, listener).await,
         }
     }
 
-    pub async fn repair(&self, repair: Repair, reason: &Reason) -> Result<()> {
+    pub async fn repair(&self, repair: Repair, reason: &Reason, listener: Listener<'_>) -> Result<()> {
         match self {
-            Self::Postgres(migrator) => migrator.repair(repair, reason).await,
-            Self::Sqlite(migrator) => migrator.repair(repair, reason).await,
+            Self::Postgres(migrator) => migrator.repair(repair, reason, listener).await,
+            Self::Sqlite(migrator) => migrator.repair(repair, reason, listener).await,
         }
     }
 
-    pub async fn import(&self, source: Source) -> Result<Imported> {
+    pub async fn import(&self, source: Source, listener: Listener<'_>) -> Result<Imported> {
         match self {
-            Self::Postgres(migrator) => migrator.import(source).await,
-            Self::Sqlite(migrator) => migrator.import(source).await,
+            Self::Postgres(migrator) => migrator.import(source, listener).await,
+            Self::Sqlite(migrator) => migrator.import(source, listener).await,
         }
     }
 

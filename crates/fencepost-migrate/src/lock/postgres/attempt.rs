@@ -31,7 +31,8 @@ pub(super) enum Until<'a> {
     Granted,
     Now,
     Then(Instant),
-    Told(&'a mut (dyn FnMut(Option<&LockHolder>) -> bool + Send)),
+    /// For as long as it says so, and until an instant at most.
+    Told(&'a mut (dyn FnMut(Option<&LockHolder>) -> bool + Send), Option<Instant>),
 }
 
 /// What the one call that asks for the lock does, for those who come after it.
@@ -120,14 +121,14 @@ impl MigrationLock {
                 Until::Granted => longest,
                 Until::Now => return Ok(false),
                 Until::Then(end) => longest.min(end.saturating_duration_since(Instant::now())),
-                Until::Told(go_on) => {
+                Until::Told(go_on, end) => {
                     if looked.is_none_or(|at| at.elapsed() >= LOOK) {
                         looked = Some(Instant::now());
                         if !go_on(LockHolder::read(client, self.key).await?.as_ref()) {
                             return Ok(false);
                         }
                     }
-                    longest
+                    end.map_or(longest, |end| longest.min(end.saturating_duration_since(Instant::now())))
                 }
             };
             if slice < Duration::from_millis(1) {

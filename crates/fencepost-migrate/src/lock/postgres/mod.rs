@@ -22,6 +22,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use self::attempt::{Phase, Until};
+pub(crate) use self::beside::SessionFence;
 use self::held::Held;
 pub use self::held::LockedSession;
 pub use self::holder::{LockHolder, Patience};
@@ -131,12 +132,7 @@ impl MigrationLock {
     /// # Errors
     /// As those of [`MigrationLock::acquire`].
     pub async fn acquire_within(&self, bound: Duration) -> Result<bool> {
-        let Some(end) = Instant::now().checked_add(bound) else { return self.acquire().await.map(|()| true) };
-        match timeout_at(end + GRACE, self.take(Until::Then(end))).await {
-            Ok(answer) => answer,
-            Err(_) => Err(Error::new(Kind::Unavailable, "cannot take the lock: the server did not answer in time")
-                .coded("timeout")),
-        }
+        self.take_within(bound, |end| end.map_or(Until::Granted, Until::Then)).await
     }
 
     /// The same for as long as `go_on` says so. It is asked about once a second, and told who holds the lock, if anybody does then.
@@ -144,7 +140,19 @@ impl MigrationLock {
     /// # Errors
     /// As those of [`MigrationLock::acquire`].
     pub async fn acquire_while(&self, mut go_on: impl FnMut(Option<&LockHolder>) -> bool + Send) -> Result<bool> {
-        self.take(Until::Told(&mut go_on)).await
+        self.take(Until::Told(&mut go_on, None)).await
+    }
+
+    /// The same for at most `bound`.
+    ///
+    /// # Errors
+    /// As those of [`MigrationLock::acquire`].
+    pub async fn acquire_while_within(
+        &self,
+        bound: Duration,
+        mut go_on: impl FnMut(Option<&LockHolder>) -> bool + Send,
+    ) -> Result<bool> {
+        self.take_within(bound, |end| Until::Told(&mut go_on, end)).await
     }
 
     /// Takes the lock if nobody else holds it; `false` at once if somebody does.
@@ -164,9 +172,19 @@ impl MigrationLock {
         }
     }
 
+    async fn take_within<'a>(&self, bound: Duration, until: impl FnOnce(Option<Instant>) -> Until<'a>) -> Result<bool> {
+        // A bound that no clock reaches is none.
+        let Some(end) = Instant::now().checked_add(bound) else { return self.take(until(None)).await };
+        match timeout_at(end + GRACE, self.take(until(Some(end)))).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Error::new(Kind::Unavailable, "cannot take the lock: the server did not answer in time")
+                .coded("timeout")),
+        }
+    }
+
     async fn take(&self, until: Until<'_>) -> Result<bool> {
         let end = match &until {
-            Until::Then(end) => Some(*end),
+            Until::Then(end) | Until::Told(_, Some(end)) => Some(*end),
             _ => None,
         };
         let _turn = match end {

@@ -1,32 +1,55 @@
 //! Where sessions come from, a pool of the caller's or a URL, and the one way in which a session that is in doubt ends: its connection is
 //! closed, and with it go its locks. Only a session that is known to be clean goes back into a pool.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::{Object, Pool, PoolError, Timeouts};
-use fencepost_connect::{Connector, Open, connect_error};
+use deadpool_postgres::{Object, Pool, PoolError, TimeoutType, Timeouts};
+use fencepost_connect::{Connector, Notice, Open, connect_error};
 use fencepost_core::{Error, Kind, Result};
+use tokio::sync::Mutex;
+use tokio::sync::mpsc::{Receiver, channel};
+use tokio::time::timeout;
 use tokio_postgres::Client;
 
 /// How long it may take to connect to an address, unless the URL says otherwise.
 const CONNECT: Duration = Duration::from_secs(5);
 
+/// How long a connection of a pool is waited for that has no bound of its own.
+const WAIT: Duration = Duration::from_secs(30);
+
 /// Where sessions come from.
 pub(super) enum Source {
     Pool { pool: Pool, has_session_pooler: bool },
-    Url(Connector),
+    Url(Connector, Notices),
 }
+
+/// What the server says beside its answers, on whatever session, for the one run that hears it.
+pub(crate) type Notices = Arc<Mutex<Receiver<Notice>>>;
+
+/// So many notices are kept for a run that is busy.
+const NOTICES: usize = 256;
 
 impl Source {
     pub(super) fn url(url: &str) -> Result<Self> {
-        Ok(Self::Url(Connector::new(url, CONNECT)?.keeping_alive()))
+        let (tell, heard) = channel(NOTICES);
+        let connector = Connector::new(url, CONNECT)?.keeping_alive().noticing(tell);
+        Ok(Self::Url(connector, Arc::new(Mutex::new(heard))))
+    }
+
+    /// What the server says. A pool's connections keep it for themselves.
+    pub(super) fn notices(&self) -> Option<Notices> {
+        match self {
+            Self::Pool { .. } => None,
+            Self::Url(_, notices) => Some(notices.clone()),
+        }
     }
 
     /// Whether a pooler is known to stand in between that gives each connection a session of its own.
     pub(super) fn has_session_pooler(&self) -> bool {
         match self {
             Self::Pool { has_session_pooler, .. } => *has_session_pooler,
-            Self::Url(connector) => connector.has_session_pooler(),
+            Self::Url(connector, _) => connector.has_session_pooler(),
         }
     }
 
@@ -38,9 +61,12 @@ impl Source {
                 if pool.status().max_size < 2 {
                     return Err(too_small());
                 }
-                Ok(Session::new(Connection::Pooled(pool.get().await.map_err(refusal)?)))
+                match timeout(pool.timeouts().wait.map_or(WAIT, |_| Duration::MAX), pool.get()).await {
+                    Ok(object) => Ok(Session::new(Connection::Pooled(object.map_err(refusal)?))),
+                    Err(_) => Err(refusal(PoolError::Timeout(TimeoutType::Wait))),
+                }
             }
-            Self::Url(connector) => Ok(Session::new(Connection::Own(connector.open(None).await?))),
+            Self::Url(connector, _) => Ok(Session::new(Connection::Own(connector.open(None).await?))),
         }
     }
 
@@ -55,7 +81,7 @@ impl Source {
                     Err(error) => Err(refusal(error)),
                 }
             }
-            Self::Url(_) => self.lend().await.map(Some),
+            Self::Url(..) => self.lend().await.map(Some),
         }
     }
 }
@@ -125,7 +151,7 @@ impl std::fmt::Debug for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Pool { .. } => f.write_str("Pool"),
-            Self::Url(connector) => f.debug_tuple("Url").field(&connector.location()).finish(),
+            Self::Url(connector, _) => f.debug_tuple("Url").field(&connector.location()).finish(),
         }
     }
 }

@@ -37,8 +37,12 @@ pub(super) struct Refused {
 }
 
 impl Refused {
+    pub(super) fn new(at: usize, error: tokio_postgres::Error, blockers: Vec<Blocker>) -> Self {
+        Self { at, error, blockers, left_behind: None }
+    }
+
     pub(super) fn stop(at: usize, error: tokio_postgres::Error, blockers: Vec<Blocker>) -> Stopped {
-        Stopped::Statement(Box::new(Self { at, error, blockers, left_behind: None }))
+        Stopped::Statement(Box::new(Self::new(at, error, blockers)))
     }
 
     /// From 1; the last one when the commit was refused.
@@ -130,6 +134,7 @@ impl Refused {
             return hint.into();
         }
         let hint = match self.state() {
+            _ if self.is_lost() => "the ledger says how far it came; run again, and what is missing is done",
             "25001" => "put it into a file of its own that begins with `-- fencepost: no-transaction`",
             "55P03" => {
                 "wait until those who block it are done, or let it wait longer with `-- fencepost: lock-timeout 30s`"

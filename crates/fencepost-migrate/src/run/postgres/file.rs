@@ -75,10 +75,11 @@ impl Runner<'_> {
             let is_in_doubt = at == done && because == Because::Interrupted;
             outcome = self.tried(client, task, Unit::Statement { at, is_in_doubt }).await;
         }
-        if self.is_pinned && !client.is_closed() {
-            task.session.restore(client).await?;
+        // What ended the statements is what is told.
+        match self.is_pinned && !client.is_closed() {
+            true => outcome.and(task.session.restore(client).await.map_err(Stopped::from)),
+            false => outcome,
         }
-        outcome
     }
 
     /// Tries until it succeeds or fails for good. What meets a lock is rolled back as a whole, so that nobody waits behind it meanwhile.

@@ -7,8 +7,10 @@ pub(crate) mod server;
 mod session;
 mod statement;
 mod watch;
+mod within;
 
 use async_trait::async_trait;
+use fencepost_connect::Notice;
 use fencepost_core::Result;
 use tokio::sync::mpsc::Receiver;
 use tokio_postgres::{Client, IsolationLevel, Transaction};
@@ -22,6 +24,7 @@ use session::Session;
 pub(crate) use session::bounded;
 
 pub use watch::Beside;
+pub(crate) use within::run_within;
 
 /// Refuses what a runner writes that has lost its lock. Asked in every transaction that writes the ledger, right before the write.
 #[async_trait]
@@ -42,15 +45,6 @@ impl Fence for SessionIsTheLock {
     async fn check(&self, _: &Transaction<'_>) -> Result<()> {
         Ok(())
     }
-}
-
-/// What the server says beside its answers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Notice {
-    /// `NOTICE`, `WARNING`, ...
-    pub severity: String,
-    /// What.
-    pub message: String,
 }
 
 /// What a run needs beside its session.

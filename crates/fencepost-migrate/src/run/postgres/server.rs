@@ -3,36 +3,27 @@
 use std::error::Error as StdError;
 use std::io;
 
+use fencepost_connect::{State, driver_error};
 use fencepost_core::{Error, Kind, Retry};
-use tokio_postgres::error::DbError;
 
-/// What the server itself reports, by the beginning of an SQLSTATE; the first that fits.
-const STATES: [(&str, Kind, &str, &str); 9] = [
-    ("55P03", Kind::Busy, "lock_timeout", "somebody else holds a lock on the ledger"),
-    ("40", Kind::Busy, "conflict", "the transaction met another one"),
-    ("25006", Kind::Unavailable, "read_only", "the server takes no writes"),
-    ("57P", Kind::Unavailable, "connection_lost", "the server ended the connection"),
-    ("57014", Kind::Unavailable, "timeout", "the statement was cancelled"),
-    ("08", Kind::Unavailable, "connection_lost", "the connection to the server was lost"),
-    ("53", Kind::Unavailable, "unavailable", "the server lacks a resource"),
-    ("42501", Kind::Unavailable, "permission_denied", "the role may not do that"),
-    ("3F000", Kind::NotFound, "no_schema", "there is no such schema"),
+/// What states mean to a runner and to nobody else; the first that fits.
+const STATES: &[State] = &[
+    ("55P03", Kind::Busy, "lock_timeout", "somebody else holds a lock on the ledger", "", Retry::Backoff),
+    ("40", Kind::Busy, "conflict", "the transaction met another one", "", Retry::Backoff),
+    (
+        "42501",
+        Kind::Unavailable,
+        "permission_denied",
+        "the role may not do that",
+        "the role needs CREATE on the schema, and SELECT, INSERT, UPDATE and DELETE on the ledger",
+        Retry::Never,
+    ),
+    ("3F000", Kind::NotFound, "no_schema", "there is no such schema", "", Retry::Never),
 ];
 
 /// An error of one of our own statements. `what` was attempted.
 pub(crate) fn failed(what: &str, error: tokio_postgres::Error) -> Error {
-    let contract = match error.as_db_error() {
-        Some(reported) => of_server(reported),
-        None if is_lost(&error) => {
-            Error::new(Kind::Unavailable, "the connection to the server was lost").coded("connection_lost")
-        }
-        None => Error::new(Kind::Internal, "cannot understand the server"),
-    };
-    let contract = contract.attempting(what);
-    if error.as_db_error().is_none() {
-        return contract.caused_by(error);
-    }
-    error.into_source().into_iter().fold(contract, Error::caused_by)
+    driver_error(error, STATES).attempting(what)
 }
 
 /// The error of a commit that was not answered.
@@ -49,20 +40,4 @@ pub(crate) fn is_lost(error: &tokio_postgres::Error) -> bool {
         Some(state) => state.code().starts_with("57P") || state.code().starts_with("08"),
         None => error.is_closed() || error.source().is_some_and(|cause| cause.is::<io::Error>()),
     }
-}
-
-fn of_server(reported: &DbError) -> Error {
-    let state = reported.code().code();
-    let error = match STATES.iter().find(|(known, ..)| state.starts_with(known)) {
-        Some((_, kind, code, message)) => Error::new(*kind, *message).coded(code),
-        None => Error::new(Kind::Internal, "the server refused a statement"),
-    };
-    let error = if state == "42501" {
-        error
-            .retried(Retry::Never)
-            .hinted("the role needs CREATE on the schema, and SELECT, INSERT, UPDATE and DELETE on the ledger")
-    } else {
-        error
-    };
-    error.with("sqlstate", state)
 }

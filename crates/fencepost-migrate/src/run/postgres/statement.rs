@@ -96,9 +96,9 @@ impl Runner<'_> {
         for at in statements {
             self.execute(tx.client(), process, task.migration, at, lock).await?;
         }
-        // ORDER: sent together; what the migration has set is given back before ours are executed.
+        // ORDER: sent together; what the migration has set is given back before ours are executed, and nothing is committed that the
+        // fence refuses.
         let record = async {
-            self.fence.check(&tx).await?;
             match (scope, task.migration.direction) {
                 (Scope::Transaction, _) => self.ledger.advance(&tx, &task.progress(end)).await,
                 (Scope::Session, Direction::Up) => {
@@ -111,8 +111,9 @@ impl Runner<'_> {
                 }
             }
         };
-        let (restored, recorded) = tokio::join!(biased; task.session.restore_in(tx.client(), scope), record);
-        restored.and(recorded)?;
+        let restore = task.session.restore_in(tx.client(), scope);
+        let (restored, holds, recorded) = tokio::join!(biased; restore, self.fence.check(&tx), record);
+        restored.and(holds).and(recorded)?;
         // A commit that is refused is the statement's own, or belongs to the file as a whole.
         let at = match scope {
             Scope::Transaction => end - 1,

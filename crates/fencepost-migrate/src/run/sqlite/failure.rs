@@ -32,8 +32,12 @@ pub(super) struct Refused {
 }
 
 impl Refused {
+    pub(super) fn new(at: usize, error: rusqlite::Error) -> Self {
+        Self { at, error }
+    }
+
     pub(super) fn stop(at: usize, error: rusqlite::Error) -> Stopped {
-        Stopped::Statement(Box::new(Self { at, error }))
+        Stopped::Statement(Box::new(Self::new(at, error)))
     }
 
     /// Whether somebody else has the lock.

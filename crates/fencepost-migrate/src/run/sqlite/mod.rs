@@ -50,6 +50,21 @@ enum Unit {
     Statement(usize),
 }
 
+fn run_to_its_end(connection: &Connection, migration: &Migration, at: usize) -> Result<(), rusqlite::Error> {
+    let mut prepared = connection.prepare(migration.text_of(&migration.statements[at]))?;
+    let mut rows = prepared.raw_query();
+    while rows.next()?.is_some() {}
+    Ok(())
+}
+
+/// Runs every statement of a file within the transaction of somebody else, which is to be rolled back when one fails.
+pub(crate) fn run_within(tx: &Transaction<'_>, migration: &Migration) -> Result<()> {
+    for at in 0..migration.statements.len() {
+        run_to_its_end(tx, migration, at).map_err(|error| Refused::new(at, error).into_error(migration))?;
+    }
+    Ok(())
+}
+
 /// Begins a transaction that has the write lock from its beginning: one that asked for it later could not wait for it.
 pub(crate) fn begin(connection: &mut Connection) -> Result<Transaction<'_>, rusqlite::Error> {
     connection.transaction_with_behavior(TransactionBehavior::Immediate)
@@ -177,13 +192,7 @@ impl Runner<'_> {
         let (number, statement, since) = (migration.number, at + 1, Instant::now());
         let words = migration.statements[at].words.join(" ");
         (self.listener)(Event::StatementStarted { number, statement, words });
-        let run = || {
-            let mut prepared = connection.prepare(migration.text_of(&migration.statements[at]))?;
-            let mut rows = prepared.raw_query();
-            while rows.next()?.is_some() {}
-            Ok(())
-        };
-        run().map_err(|error| Refused::stop(at, error))?;
+        run_to_its_end(connection, migration, at).map_err(|error| Refused::stop(at, error))?;
         (self.listener)(Event::StatementDone { number, statement, took: since.elapsed() });
         Ok(())
     }

@@ -69,7 +69,7 @@ as $$
         _sleep,_marks,_by_topic,_topic_hash,notify,_notices,
         _may,_may_consume,_may_hold,_consumable,_by_number,_by_queue,_by_each,_by_prefix,_prefix_function,_receiver,_consumer_calls,_lease_calls,
         _queue_number,_found_number,_received_from,_arrive,_clock,_uncommitted,_refuse,_name,_within,_time,payload_text,payload_json}'::text[],
-        '{installed,queue_status,slot_status,lease_status,dead_letters}'::text[])
+        '{installed,installation,installation_history,queue_status,slot_status,lease_status,dead_letters}'::text[])
 $$;
 
 -- The functions of these names, as the statements that grant them list them.

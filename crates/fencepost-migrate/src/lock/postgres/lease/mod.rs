@@ -127,7 +127,7 @@ impl MigrationLease {
     /// As those of [`MigrationLease::acquire`].
     pub async fn acquire_within(&self, bound: Duration) -> Result<bool> {
         let Some(end) = Instant::now().checked_add(bound) else { return self.acquire().await.map(|()| true) };
-        match timeout_at(end + GRACE, self.acquire_while(|_| Instant::now() < end)).await {
+        match timeout_at(end + GRACE, self.acquire_while_within(bound, |_| true)).await {
             Ok(answer) => answer,
             Err(_) => Err(Error::new(Kind::Unavailable, "cannot take the lease: the server did not answer in time")
                 .coded("timeout")),
@@ -144,11 +144,35 @@ impl MigrationLease {
             if self.take().await? {
                 return Ok(true);
             }
-            if !go_on(self.holder().await?.as_ref()) {
-                return Ok(false);
+            let table = self.table().await?;
+            // One connection for as long as it is waited for the same holder.
+            let session = self.origin.source.lend().await?;
+            loop {
+                let holder = table.holder(session.client(), &self.origin).await?;
+                if !go_on(holder.as_ref()) {
+                    session.give_back();
+                    return Ok(false);
+                }
+                sleep(LOOK + LOOK.mul_f64((random_u64()? >> 11) as f64 / (1_u64 << 53) as f64)).await;
+                if holder.is_none() {
+                    break;
+                }
             }
-            sleep(LOOK + LOOK.mul_f64((random_u64()? >> 11) as f64 / (1_u64 << 53) as f64)).await;
+            session.give_back();
         }
+    }
+
+    /// The same for at most `bound`.
+    ///
+    /// # Errors
+    /// As those of [`MigrationLease::acquire`].
+    pub async fn acquire_while_within(
+        &self,
+        bound: Duration,
+        mut go_on: impl FnMut(Option<&LeaseHolder>) -> bool + Send,
+    ) -> Result<bool> {
+        let end = Instant::now().checked_add(bound);
+        self.acquire_while(|holder| go_on(holder) && end.is_none_or(|end| Instant::now() < end)).await
     }
 
     /// Takes the lease if nobody else holds it; `false` at once if somebody does.
@@ -225,13 +249,16 @@ impl MigrationLease {
     /// # Errors
     /// As those of [`MigrationLease::acquire`].
     pub async fn holder(&self) -> Result<Option<LeaseHolder>> {
-        match self.table.get() {
-            Some(table) => table.holder(&self.origin).await,
-            None => match Table::find(&self.origin, self.schema.as_deref()).await? {
-                Some(table) => table.holder(&self.origin).await,
-                None => Ok(None),
+        let session = self.origin.source.lend().await?;
+        let found = match self.table.get() {
+            Some(table) => table.holder(session.client(), &self.origin).await?,
+            None => match Table::find(session.client(), self.schema.as_deref()).await? {
+                Some(table) => table.holder(session.client(), &self.origin).await?,
+                None => None,
             },
-        }
+        };
+        session.give_back();
+        Ok(found)
     }
 
     pub(super) fn source(&self) -> &Source {

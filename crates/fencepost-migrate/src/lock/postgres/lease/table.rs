@@ -33,11 +33,9 @@ pub(super) struct Table {
 
 impl Table {
     /// The table, if it is there.
-    pub(super) async fn find(origin: &Origin, schema: Option<&str>) -> Result<Option<Self>> {
-        let session = origin.source.lend().await?;
-        let found = Self::look_for(session.client(), schema).await?;
-        session.give_back();
-        Ok(found.1.then_some(found.0))
+    pub(super) async fn find(client: &Client, schema: Option<&str>) -> Result<Option<Self>> {
+        let (table, is_there) = Self::look_for(client, schema).await?;
+        Ok(is_there.then_some(table))
     }
 
     /// The table, which is made if it is not there.
@@ -86,10 +84,8 @@ impl Table {
         Ok(call::rows(client, &self.sql(text), values).await?.into_iter().next())
     }
 
-    pub(super) async fn holder(&self, origin: &Origin) -> Result<Option<LeaseHolder>> {
-        let session = origin.source.lend().await?;
-        let row = self.look(session.client(), origin).await?;
-        session.give_back();
+    pub(super) async fn holder(&self, client: &Client, origin: &Origin) -> Result<Option<LeaseHolder>> {
+        let row = self.look(client, origin).await?;
         row.as_ref().filter(|row| is_live(row)).map(LeaseHolder::of).transpose()
     }
 
