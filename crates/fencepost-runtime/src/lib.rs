@@ -1,4 +1,5 @@
-//! Loops over the contract of fencepost: workers that own slots and handle batches, keepers of leases, waiters and campaigns.
+//! Loops over the contract of fencepost: workers that own slots and handle batches, keepers of leases, waiters, campaigns, and the
+//! scheduler.
 //!
 //! Nothing here names an engine or speaks SQL, and nothing here makes anything correct: epochs do, in the store. What this
 //! crate adds is that owners know early when to stop, share slots fairly, and give them back cleanly.
@@ -14,6 +15,8 @@ mod keyed;
 mod lease;
 mod loss;
 mod renewal;
+mod scheduler;
+mod scheduling;
 mod settings;
 mod share;
 mod signal;
@@ -32,6 +35,8 @@ pub use inline::Inline;
 pub use keyed::PerMessage;
 pub use lease::KeptLease;
 pub use loss::{Loss, LossReason};
+pub use scheduler::{LEADER, ScheduleEvent, ScheduleObserver, Scheduler};
+pub use scheduling::Scheduling;
 pub use settings::WorkerSettings;
 pub use signal::stop_on_signals;
 pub use term::{Term, campaign};

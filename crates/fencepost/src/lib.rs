@@ -35,6 +35,7 @@ pub use fencepost_migrate as migrate;
 #[cfg(feature = "postgres")]
 pub use fencepost_postgres as postgres;
 pub use fencepost_runtime as runtime;
+pub use fencepost_schedule::{LocalTime, Nominal, Preview, Schedule, Shift, Spec, Timetable, Zone};
 #[cfg(feature = "sqlite")]
 pub use fencepost_sqlite as sqlite;
 
@@ -53,5 +54,6 @@ pub struct Readme;
 #[doc = include_str!("../../../docs/guide/notify.md")]
 #[doc = include_str!("../../../docs/guide/sqlite.md")]
 #[doc = include_str!("../../../docs/guide/migrations.md")]
+#[doc = include_str!("../../../docs/guide/schedules.md")]
 #[cfg_attr(feature = "postgres", doc = include_str!("../../../docs/guide/postgres.md"))]
 pub struct Guide;

@@ -6,6 +6,7 @@ mod dead;
 mod lease;
 mod migrate;
 mod queue;
+mod schedule;
 mod send;
 mod slot;
 mod tail;
@@ -26,6 +27,7 @@ pub use self::migrate::{
     MigrateNewArgs, MigratePlaceArgs, MigrateRepairArgs, MigrateUpArgs, MigrateWaitArgs, RepairChoice,
 };
 pub use self::queue::{QueueCommand, QueueCreateArgs, QueueDropArgs, QueueNameArgs, QueueRetainArgs, RetentionArgs};
+pub use self::schedule::{ScheduleCommand, ScheduleNameArgs, SchedulePreviewArgs, SchedulePutArgs, ScheduleServeArgs};
 pub use self::send::SendArgs;
 pub use self::slot::{SlotCommand, SlotListArgs, SlotReleaseArgs};
 pub use self::tail::TailArgs;
@@ -48,6 +50,7 @@ Examples:
   fencepost consumer create orders billing --slots 4
   fencepost work orders billing --exec ./bill.sh
   fencepost lease run nightly -- ./report.sh
+  fencepost schedule put report '0 8 * * mon-fri' --queue reports --zone Europe/Berlin
   fencepost migrate up --dir migrations
   fencepost status
 
@@ -149,6 +152,9 @@ pub enum Command {
     /// Run a command as the only one, show who holds what, and take a lease by force
     #[command(subcommand)]
     Lease(LeaseCommand),
+    /// Send messages at set times, each once, whoever is there to send them
+    #[command(subcommand)]
+    Schedule(ScheduleCommand),
     /// Bring a database's own tables up to date, one runner at a time
     #[command(subcommand)]
     Migrate(MigrateCommand),

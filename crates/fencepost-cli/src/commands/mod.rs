@@ -12,6 +12,7 @@ mod man;
 mod message;
 mod migrate;
 mod queue;
+mod schedule;
 mod send;
 mod slot;
 mod status;
@@ -62,6 +63,7 @@ pub async fn run(cli: Cli, printer: &Printer) -> Result<ExitCode> {
         Command::Lease(LeaseCommand::List) => lease::list::run(store, printer).await?,
         Command::Lease(LeaseCommand::Show(args)) => lease::show::run(store, &args, printer).await?,
         Command::Lease(LeaseCommand::Release(args)) => lease::release::run(store, &args, printer).await?,
+        Command::Schedule(command) => schedule::run(store, command, printer).await?,
         Command::Migrate(command) => return migrate::run(store, command, printer).await,
         Command::Child(args) => return Ok(tie::become_command(&args)),
         Command::Guard => guard::stand()

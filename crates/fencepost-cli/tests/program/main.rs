@@ -13,6 +13,7 @@ mod operators;
 mod output;
 mod place;
 mod running;
+mod schedules;
 mod servers;
 mod snapshots;
 mod tail;

@@ -71,7 +71,7 @@ fn transcript_as(name: &str, filters: &[(&str, &str)], place: &Place, commands: 
 
 #[test]
 fn help() {
-    let commands: [&[&str]; 36] = [
+    let commands: [&[&str]; 45] = [
         &["--help"],
         &["demo", "--help"],
         &["init", "--help"],
@@ -107,6 +107,15 @@ fn help() {
         &["lease", "list", "--help"],
         &["lease", "show", "--help"],
         &["lease", "release", "--help"],
+        &["schedule", "--help"],
+        &["schedule", "put", "--help"],
+        &["schedule", "list", "--help"],
+        &["schedule", "remove", "--help"],
+        &["schedule", "pause", "--help"],
+        &["schedule", "resume", "--help"],
+        &["schedule", "run", "--help"],
+        &["schedule", "preview", "--help"],
+        &["schedule", "serve", "--help"],
         &["--version"],
     ];
     transcript("help", &Place::new(), &commands);

@@ -12,6 +12,7 @@ mod failing;
 mod leases;
 mod leaving;
 mod maintaining;
+mod schedules;
 mod shares;
 mod spy;
 mod stage;

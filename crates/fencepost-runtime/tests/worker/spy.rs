@@ -41,6 +41,8 @@ pub struct Spy {
     panics: Mutex<Option<&'static str>>,
     /// The answer of the next acquire of a lease, in place of the true one.
     pub instead_of_acquired: Mutex<Option<Error>>,
+    /// What renewals of a lease fail with, while there is something.
+    pub failing_renewals: Mutex<Option<fn() -> Error>>,
     /// So many acquires of a lease meet somebody's lock.
     pub contended: Mutex<usize>,
     /// What is given back while the next sleeper is about to register.
@@ -57,6 +59,7 @@ impl Spy {
             calls: Mutex::default(),
             panics: Mutex::default(),
             instead_of_acquired: Mutex::default(),
+            failing_renewals: Mutex::default(),
             contended: Mutex::default(),
             released_before_sleep: Mutex::default(),
             sleepers: WakeHub::default(),
@@ -122,6 +125,9 @@ impl Leases for Spy {
 
     async fn renew_lease(&self, token: &LeaseToken, ttl: Option<Ttl>) -> Result<Renewal> {
         self.call("renew_lease").await;
+        if let Some(error) = *self.failing_renewals.lock().unwrap() {
+            return Err(error());
+        }
         self.store.renew_lease(token, ttl).await
     }
 

@@ -1,0 +1,78 @@
+//! `fencepost schedule put`: makes a schedule, or changes it.
+
+use std::time::Duration;
+
+use fencepost::runtime::Scheduling;
+use fencepost::{
+    Key, MessageKind, Misfire, Put, QueueName, Result, Schedule, ScheduleName, ScheduleStatus, Spec, Zone,
+};
+use serde_json::json;
+
+use super::{find, instant};
+use crate::cli::SchedulePutArgs;
+use crate::open;
+use crate::printer::Printer;
+use crate::text;
+
+/// Runs the command.
+pub async fn run(url: &str, args: &SchedulePutArgs, printer: &Printer) -> Result<()> {
+    // ORDER: what is wrong with the arguments is said before the store is opened.
+    let schedule = schedule(args)?;
+    let name = &schedule.definition().name;
+    open::existing(url, async |store| {
+        let put = store.put(&schedule).await?;
+        let status = find(store, name).await?;
+        let now = store.now().await?;
+        let human = || {
+            let did = match put {
+                Put::Created => format!("put schedule `{name}`"),
+                Put::Changed => format!("changed schedule `{name}`"),
+                Put::Unchanged => format!("schedule `{name}` is like that already"),
+            };
+            let next = match status.next {
+                Some(next) => {
+                    format!("it fires {}, at {}", text::relative(next.due_at, now), text::rfc3339(next.nominal_at))
+                }
+                None if status.is_paused => "it is paused".into(),
+                None => "it does not fire any more".into(),
+            };
+            format!("{did}: {next}")
+        };
+        printer.answer(human, || {
+            let outcome = match put {
+                Put::Created => "created",
+                Put::Changed => "changed",
+                Put::Unchanged => "unchanged",
+            };
+            json!({"name": name.as_str(), "outcome": outcome, "spec": status.definition.spec,
+                "next_at": next_at(&status), "paused": status.is_paused})
+        })
+    })
+    .await
+}
+
+fn next_at(status: &ScheduleStatus) -> Option<String> {
+    status.next.map(|next| text::rfc3339(next.nominal_at))
+}
+
+fn schedule(args: &SchedulePutArgs) -> Result<Schedule> {
+    let (name, queue) = (ScheduleName::new(&args.name)?, QueueName::new(&args.queue)?);
+    let misfire: Misfire = args.misfire.parse()?;
+    let (from, until) = (
+        args.from.as_deref().map(|text| instant(text, "from")).transpose()?,
+        args.until.as_deref().map(|text| instant(text, "until")).transpose()?,
+    );
+    let key = args.key.as_deref().map(Key::new).transpose()?;
+    Schedule::new(name, Spec::parse(&args.spec)?, queue)
+        .zone(Zone::parse(&args.zone)?)
+        .kind(MessageKind::new(&args.kind)?)
+        .key(key)
+        .payload(args.payload.as_bytes())?
+        .misfire(misfire)?
+        .jitter(jitter(&args.jitter)?)?
+        .within(from, until)
+}
+
+fn jitter(text: &str) -> Result<Duration> {
+    text::parse_duration(text, "jitter", "a jitter", "allowed is from `0s` to `1d`")
+}

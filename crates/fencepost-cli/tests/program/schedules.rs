@@ -1,0 +1,197 @@
+//! `fencepost schedule`: what people put and see, and leaders as processes that are killed, stopped and cut off.
+
+use std::collections::BTreeMap;
+use std::io::BufRead;
+use std::time::{Duration, Instant};
+
+use fencepost::Timestamp;
+use fencepost_test_support::Random;
+use rustix::process::{Signal, kill_process};
+use serde_json::Value;
+
+use crate::place::{Place, on_each_engine, runtime};
+use crate::running::Running;
+use crate::servers::connected;
+
+on_each_engine! {
+    a_schedule_is_put_listed_paused_resumed_run_and_removed,
+    bad_schedules_are_refused_before_anything_is_stored,
+    b08_leaders_that_are_killed_stopped_and_cut_off_fire_each_time_once,
+    b05_another_leads_when_the_leader_ends,
+}
+
+fn schedule(place: &Place, args: &[&str]) -> (i32, Value) {
+    let answer = place.run(&[&["schedule"], args, &["--json"]].concat());
+    (answer.status, answer.json())
+}
+
+/// A place with the queue `q`.
+fn place() -> Place {
+    Place::with_queue("q")
+}
+
+fn a_schedule_is_put_listed_paused_resumed_run_and_removed() {
+    let place = place();
+    let put = ["put", "report", "0 8 * * mon-fri", "--queue", "q", "--zone", "Europe/Berlin", "--kind", "report"];
+    assert_eq!(schedule(&place, &put).1["outcome"], "created");
+    assert_eq!(schedule(&place, &put).1["outcome"], "unchanged");
+    let (status, listed) = schedule(&place, &["list"]);
+    let one = &listed["schedules"][0];
+    assert_eq!((status, &one["name"], &one["spec"]), (0, &"report".into(), &"0 8 * * 1-5".into()));
+    assert_eq!((&one["misfire"], &one["missed"], &listed["leader"]), (&"one".into(), &0.into(), &Value::Null));
+    assert!(place.run(&["schedule", "list"]).stdout.contains("nobody fires them: run `fencepost schedule serve`"));
+    assert_eq!(schedule(&place, &["pause", "report"]).1["changed"], true);
+    assert_eq!(schedule(&place, &["list"]).1["schedules"][0]["next_at"], Value::Null);
+    assert_eq!(schedule(&place, &["resume", "report"]).1["changed"], true);
+    let (status, ran) = schedule(&place, &["run", "report"]);
+    assert_eq!((status, ran["id"].is_i64()), (0, true));
+    let tail = place.run(&["tail", "q", "--json"]).json();
+    assert_eq!((&tail["kind"], &tail["headers"]["fencepost-schedule"]), (&"report".into(), &"report".into()));
+    assert_eq!(schedule(&place, &["remove", "report"]).0, 0);
+    for gone in [["remove", "report"], ["pause", "report"], ["resume", "report"], ["run", "report"]] {
+        let (status, answer) = schedule(&place, &gone);
+        assert_eq!((status, &answer["error"]["code"]), (1, &"not_found".into()), "{gone:?}: {answer}");
+    }
+}
+
+fn bad_schedules_are_refused_before_anything_is_stored() {
+    let place = place();
+    for (spec, more, column) in [
+        ("61 * * * *", &[] as &[&str], "1"),
+        ("* * 31 2 *", &[], ""),
+        ("* * * *", &[], ""),
+        ("@every 0s", &[], ""),
+        ("* 24 * * *", &[], "3"),
+        ("99999-01-01T00:00:00Z", &[], ""),
+        ("2020-01-01T00:00:00Z", &[], ""),
+        ("* * * * *", &["--zone", "Europe/Berln"], ""),
+        ("* * * * *", &["--misfire", "some"], ""),
+        ("* * * * *", &["--jitter", "2d"], ""),
+        ("* * * * *", &["--from", "tomorrow"], ""),
+        ("* * * * *", &["--from", "2026-01-02T00:00:00Z", "--until", "2026-01-01T00:00:00Z"], ""),
+        ("* 5,,6 * * *", &[], ""),
+    ] {
+        let args = [&["put", "s", spec, "--queue", "q"], more].concat();
+        let (status, answer) = schedule(&place, &args);
+        let error = &answer["error"];
+        assert_eq!((status, &error["kind"]), (2, &"invalid_input".into()), "{args:?}: {answer}");
+        assert!(error["hint"].is_string(), "{args:?}: {answer}");
+        if !column.is_empty() {
+            assert_eq!(error["context"]["column"], column, "{args:?}: {answer}");
+        }
+    }
+    assert_eq!(schedule(&place, &["put", "s", "@daily", "--queue", "none"]).1["error"]["code"], "not_found");
+    assert_eq!(schedule(&place, &["list"]).1["schedules"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn a_preview_shows_gaps_and_overlaps() {
+    let place = Place::new();
+    let of = |from: &str, count: &str| {
+        let args = ["preview", "30 2 * * *", "--zone", "Europe/Berlin", "--from", from, "--count", count];
+        schedule(&place, &args).1["fires"].clone()
+    };
+    let gap = of("2026-03-28T12:00:00Z", "2");
+    assert_eq!((&gap[0]["at"], &gap[0]["dst"]), (&"2026-03-29T01:00:00.000000Z".into(), &"gap".into()));
+    assert_eq!((&gap[0]["local"], &gap[1]["dst"]), (&"2026-03-29T03:00:00+02:00".into(), &Value::Null));
+    let overlap = of("2026-10-24T12:00:00Z", "2");
+    assert_eq!((&overlap[0]["at"], &overlap[0]["dst"]), (&"2026-10-25T00:30:00.000000Z".into(), &"overlap".into()));
+    assert_eq!(overlap[1]["at"], "2026-10-26T01:30:00.000000Z");
+    assert_eq!(schedule(&place, &["preview", "nothing"]).0, 1);
+    assert_eq!(schedule(&place, &["preview", "* * * * *", "--count", "0"]).0, 2);
+}
+
+/// Three leaders at once, and a second of trouble after the other.
+fn b08_leaders_that_are_killed_stopped_and_cut_off_fire_each_time_once() {
+    let seeds = std::env::var("FENCEPOST_SEEDS").map_or(5, |seeds| seeds.parse().unwrap());
+    let first: u64 = std::env::var("FENCEPOST_SEED").map_or(1, |seed| seed.parse().unwrap());
+    for seed in first..first + seeds {
+        trouble(seed);
+    }
+}
+
+const SERVE: [&str; 5] = ["schedule", "serve", "--ttl", "1s", "--json"];
+
+fn trouble(seed: u64) {
+    let (place, mut random) = (place(), Random::seeded(seed));
+    for name in ["a", "b", "c"] {
+        let put = ["put", name, "@every 1s", "--queue", "q", "--misfire", "all:10000"];
+        assert_eq!(schedule(&place, &put).0, 0);
+    }
+    let mut leaders: Vec<_> = (0..3).map(|_| Running::start(&place, &SERVE)).collect();
+    for _ in 0..4 {
+        let one = usize::try_from(random.below(3)).unwrap();
+        let pause = Duration::from_millis(300 + random.below(1_500));
+        match random.below(3) {
+            0 => {
+                kill_process(leaders[one].pid(), Signal::KILL).unwrap();
+                std::mem::replace(&mut leaders[one], Running::start(&place, &SERVE)).ended();
+                std::thread::sleep(pause); // TIME: the moment of what comes next is what is tried
+            }
+            1 => {
+                kill_process(leaders[one].pid(), Signal::STOP).unwrap();
+                std::thread::sleep(pause * 2); // TIME: for longer than the TTL, or not
+                kill_process(leaders[one].pid(), Signal::CONT).unwrap();
+            }
+            _ => {
+                cut(&place);
+                std::thread::sleep(pause); // TIME: the moment of what comes next is what is tried
+            }
+        }
+    }
+    std::thread::sleep(Duration::from_millis(2_500)); // TIME: a term and a half, so that somebody leads at the end
+    for leader in &leaders {
+        kill_process(leader.pid(), Signal::TERM).unwrap();
+    }
+    for leader in leaders {
+        let answer = leader.ended();
+        assert_eq!(answer.status, 0, "seed {seed}: {answer}");
+    }
+    let mut fired: BTreeMap<String, Vec<i64>> = BTreeMap::new();
+    for line in place.run(&["tail", "q", "--json"]).stdout.lines() {
+        let message: Value = serde_json::from_str(line).unwrap();
+        let header = |name: &str| message["headers"][name].as_str().unwrap().to_owned();
+        let at: Timestamp = header("fencepost-nominal-time").parse().unwrap();
+        fired.entry(header("fencepost-schedule")).or_default().push(at.as_micros());
+    }
+    assert_eq!(fired.len(), 3, "seed {seed}: {fired:?}");
+    for (name, times) in fired {
+        let steps: Vec<_> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(steps.iter().all(|step| *step == 1_000_000), "seed {seed}: `{name}` fired at {times:?}");
+        assert!(times.len() >= 4, "seed {seed}: `{name}` fired {} times", times.len());
+    }
+}
+
+/// Ends every session of the database, where there is one.
+fn cut(place: &Place) {
+    if place.database().is_some() {
+        let others = "select count(pg_terminate_backend(pid)) from pg_stat_activity
+            where datname = current_database() and pid <> pg_backend_pid()";
+        runtime().block_on(async { connected(place).await.execute(others, &[]).await.unwrap() });
+    }
+}
+
+/// At once when it stops, and after its TTL when it is killed.
+fn b05_another_leads_when_the_leader_ends() {
+    for (signal, ttl, bound) in [(Signal::TERM, "60s", 10), (Signal::KILL, "1s", 10)] {
+        let place = place();
+        let serve = ["schedule", "serve", "--ttl", ttl, "--json"];
+        let mut first = Running::start(&place, &serve);
+        assert!(said(&mut first).contains("\"leads\""));
+        let mut second = Running::start(&place, &serve);
+        kill_process(first.pid(), signal).unwrap();
+        let since = Instant::now();
+        assert!(said(&mut second).contains("\"leads\""));
+        assert!(since.elapsed() < Duration::from_secs(bound), "{:?}", since.elapsed());
+        first.ended();
+        kill_process(second.pid(), Signal::TERM).unwrap();
+        let answer = second.ended();
+        assert_eq!((answer.status, answer.stdout.trim()), (0, "{\"outcome\":\"stopped\"}"), "{answer}");
+    }
+}
+
+fn said(running: &mut Running) -> String {
+    let mut line = String::new();
+    running.stderr.read_line(&mut line).unwrap();
+    line
+}

@@ -1,0 +1,274 @@
+//! The scheduler: whoever leads fires what is due. Its lease elects it; the epoch of that lease guards each commit, so that nothing is
+//! fired by a leader who is none any more. The loop only knows early when to stop.
+
+mod event;
+mod ticks;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fencepost_core::schedule::{Tick, TickOutcome};
+use fencepost_core::{
+    AcquireLease, Acquired, Error, HolderName, Kind, LeaseName, LeaseToken, Renewal, Result, Retry, Store, Topic, Ttl,
+};
+use fencepost_schedule::Schedule;
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+
+use self::event::Deaf;
+pub use self::event::{ScheduleEvent, ScheduleObserver};
+use crate::renewal::late;
+use crate::waiting::{Waiting, acquire_resolved};
+
+/// The lease of whoever fires the schedules of a store.
+pub const LEADER: &str = "fencepost/schedules";
+
+/// The TTL of that lease, unless told.
+const TTL: Duration = Duration::from_secs(10);
+
+/// How long the leader sleeps at most without looking: a clock that is set forward makes schedules due earlier than was told.
+const CEILING: Duration = Duration::from_secs(30);
+
+/// How soon it looks again where what is due cannot be dealt with.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// How many schedules it fires in one commit at most.
+const BATCH: u32 = 1_000;
+
+/// How often a renewal is attempted before its error is the leader's.
+const ATTEMPTS: u32 = 3;
+
+/// Fires the schedules of a store while it leads.
+///
+/// # Guarantees
+/// Each nominal time is fired once, however many schedulers there are and whatever becomes of them: its message and the schedule's going
+/// on are one commit, which the epoch of the leader's lease guards and in which the schedule must stand as the leader has seen it.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use fencepost_core::*;
+/// use fencepost_runtime::{CancellationToken, Scheduler, Scheduling};
+/// use fencepost_schedule::{Schedule, Spec};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<()> {
+/// # let store: Arc<dyn Store> = Arc::new(fencepost_mem::MemStore::new(Arc::new(HostClock)));
+/// # let reports = QueueName::new("reports")?;
+/// # store.create_queue(&reports, Partitions::default()).await?;
+/// store.put(&Schedule::new(ScheduleName::new("report")?, Spec::parse("@every 1s")?, reports)).await?;
+///
+/// let (stop, scheduler) = (CancellationToken::new(), Scheduler::new(store.clone(), HolderName::new("host-1")?));
+/// let serving = tokio::spawn({
+///     let stop = stop.clone();
+///     async move { scheduler.supervise(&stop).await }
+/// });
+/// # let name = ScheduleName::new("report")?;
+/// # while store.schedule(&name).await?.unwrap().last.is_none() {
+/// #     tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+/// # }
+/// stop.cancel();
+/// serving.await.unwrap()?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Scheduler {
+    store: Arc<dyn Store>,
+    request: AcquireLease,
+    observer: Arc<dyn ScheduleObserver>,
+}
+
+impl Scheduler {
+    /// One that calls itself `holder` where others are told who leads, with a TTL of 10 s.
+    pub fn new(store: Arc<dyn Store>, holder: HolderName) -> Self {
+        let name = LeaseName::new(LEADER).expect("it is a name");
+        let ttl = Ttl::new(TTL).expect("it is in range");
+        Self { store, request: AcquireLease::new(name, holder).ttl(ttl), observer: Arc::new(Deaf) }
+    }
+
+    /// Sets how long nobody else leads after this one has vanished. The lease is renewed after a third of it.
+    #[must_use]
+    pub fn ttl(mut self, ttl: Ttl) -> Self {
+        self.request.ttl = ttl;
+        self
+    }
+
+    /// Tells somebody what happens.
+    #[must_use]
+    pub fn observer(mut self, observer: Arc<dyn ScheduleObserver>) -> Self {
+        self.observer = observer;
+        self
+    }
+
+    /// Leads until it is stopped, if nobody else does: renews the lease before each look at what is due, and while it sleeps.
+    ///
+    /// The lease is given back whenever this ends and still has it. Dropped, it leaves the lease to expire.
+    ///
+    /// # Errors
+    /// `leadership_lost` when somebody else leads or has taken the lease; nothing was fired after that. What a renewal or another call
+    /// of the store failed with, unchanged, once three attempts within a third of the TTL have: `unavailable`, with the code `store_closed`
+    /// when the store was closed.
+    pub async fn run_schedules(&self, stop: &CancellationToken) -> Result<()> {
+        match acquire_resolved(&*self.store, &self.request).await? {
+            Acquired::Granted { token, .. } => self.lead(&token, stop).await,
+            Acquired::Held { holder, epoch, .. } => {
+                Err(leadership_lost(format!("`{holder}` leads")).with("holder", holder).with("current_epoch", epoch))
+            }
+            Acquired::Contended => Err(leadership_lost("somebody else is about to lead".into())),
+        }
+    }
+
+    /// Waits for its turn, leads, and waits again whenever somebody else leads; until it is stopped.
+    ///
+    /// # Errors
+    /// Whatever ends [`Scheduler::run_schedules`] other than `leadership_lost`.
+    pub async fn supervise(&self, stop: &CancellationToken) -> Result<()> {
+        loop {
+            let acquired = tokio::select! {
+                biased;
+                () = stop.cancelled() => return Ok(()),
+                acquired = self.store.acquire_within(&self.request, Duration::MAX) => acquired?,
+            };
+            let Acquired::Granted { token, .. } = acquired else { continue };
+            match self.lead(&token, stop).await {
+                Err(error) if error.kind() == Kind::LeadershipLost => {}
+                other => return other,
+            }
+        }
+    }
+
+    async fn lead(&self, token: &LeaseToken, stop: &CancellationToken) -> Result<()> {
+        self.observer.hear(ScheduleEvent::Leads { epoch: token.epoch });
+        let outcome = self.fire_until(token, stop).await;
+        if outcome.as_ref().is_err_and(|error| error.kind() == Kind::LeadershipLost) {
+            self.observer.hear(ScheduleEvent::Lost { epoch: token.epoch });
+            return outcome;
+        }
+        // What came of the term is told, whatever comes of this: the lease ends by itself.
+        let released = timeout(self.request.ttl.get(), self.store.release_lease(token)).await;
+        if let Ok(Err(error)) = released {
+            tracing::debug!(%error, "the lease of the scheduler was not given back");
+        }
+        outcome
+    }
+
+    async fn fire_until(&self, token: &LeaseToken, stop: &CancellationToken) -> Result<()> {
+        let mut changed = self.store.wakes(&Topic::Schedules);
+        let mut is_first = true;
+        loop {
+            if stop.is_cancelled() {
+                return Ok(());
+            }
+            self.renew(token).await?;
+            if std::mem::take(&mut is_first) {
+                self.revive().await?;
+            }
+            let looks_at = self.fire_due(token).await?;
+            loop {
+                let renews_at = Instant::now() + self.request.ttl.get() / 3;
+                tokio::select! {
+                    biased;
+                    () = stop.cancelled() => return Ok(()),
+                    // Of a store that was closed the renewal tells.
+                    _ = changed.woken() => break,
+                    () = sleep_until(looks_at) => break,
+                    renewed = async { sleep_until(renews_at).await; self.renew(token).await } => renewed?,
+                }
+            }
+        }
+    }
+
+    /// Renews the lease: attempts it a few times within a third of the TTL, each in bounded time.
+    async fn renew(&self, token: &LeaseToken) -> Result<()> {
+        let bound = self.request.ttl.get() / (3 * ATTEMPTS);
+        let mut attempt = 1;
+        loop {
+            let ends = Instant::now() + bound;
+            let error = match timeout(bound, self.store.renew_lease(token, Some(self.request.ttl))).await {
+                Ok(Ok(Renewal::Held)) => return Ok(()),
+                Ok(Ok(Renewal::Lost)) => return Err(leadership_lost("the lease was lost".into())),
+                Ok(Err(error)) => error,
+                Err(_) => late(),
+            };
+            if attempt == ATTEMPTS || !matches!(error.retry(), Retry::Now | Retry::Backoff) {
+                return Err(error);
+            }
+            attempt += 1;
+            sleep_until(ends).await;
+        }
+    }
+
+    /// Lets schedules go on that an earlier leader could not read and this one can.
+    async fn revive(&self) -> Result<()> {
+        for status in self.store.schedule_status().await? {
+            let is_stopped = status.problem.is_some() && status.next.is_none() && !status.is_paused;
+            if let (true, Ok(schedule)) = (is_stopped, Schedule::read(&status.definition)) {
+                let now = self.store.now().await?;
+                if let Some(next) = schedule.next_after(status.anchor_at, now) {
+                    self.store.put_schedule(&status.definition, Some(next), status.anchor_at).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Fires what is due, as much as one commit takes; when to look again.
+    async fn fire_due(&self, token: &LeaseToken) -> Result<Instant> {
+        let looked = Instant::now();
+        let due = self.bounded(self.store.due_schedules(BATCH)).await?;
+        let in_time = |at: fencepost_core::Timestamp| looked + at.since(due.now).min(CEILING);
+        let others = due.next_due_at.map_or(looked + CEILING, in_time);
+        if due.schedules.is_empty() {
+            return Ok(others);
+        }
+        let ticks = ticks::judge(&due.schedules, due.now);
+        let fired = self.bounded(self.store.fire_schedules(token, &ticks)).await;
+        let outcomes = fired.map_err(|error| match error.kind() {
+            Kind::Fenced => leadership_lost("the lease was lost".into()).caused_by(error),
+            _ => error,
+        })?;
+        self.tell(&due.schedules, &ticks, &outcomes);
+        if ticks.len() < due.schedules.len() || outcomes.contains(&TickOutcome::Changed) {
+            return Ok(Instant::now());
+        }
+        let is_stuck = |tick: &Tick| {
+            tick.next.is_some_and(|next| next.due_at <= due.now && tick.fires.is_empty() && tick.missed == 0)
+        };
+        if ticks.iter().any(is_stuck) {
+            return Ok(Instant::now() + AGAIN);
+        }
+        let next = ticks.iter().filter_map(|tick| tick.next).map(|next| in_time(next.due_at)).min();
+        Ok(next.map_or(others, |next| next.min(others)))
+    }
+
+    /// A call must be answered before the lease ends without a renewal; what it has done is found by the next look.
+    async fn bounded<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
+        timeout(self.request.ttl.get() / 3 * 2, call).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    fn tell(&self, due: &[fencepost_core::schedule::ScheduleStatus], ticks: &[Tick], outcomes: &[TickOutcome]) {
+        for ((status, tick), outcome) in due.iter().zip(ticks).zip(outcomes) {
+            let schedule = &status.definition.name;
+            match (outcome, &tick.problem) {
+                (TickOutcome::Changed, _) => {}
+                (TickOutcome::TargetGone, _) => {
+                    let queue = &status.definition.queue;
+                    tracing::warn!(%schedule, %queue, "a schedule did not fire: its queue is not there");
+                    self.observer.hear(ScheduleEvent::TargetGone { schedule, queue });
+                }
+                (TickOutcome::Fired(_), Some(problem)) => {
+                    tracing::warn!(%schedule, problem, "a schedule was stopped: it cannot be read");
+                    self.observer.hear(ScheduleEvent::Unreadable { schedule, problem });
+                }
+                (TickOutcome::Fired(fired), None) => {
+                    self.observer.hear(ScheduleEvent::Fired { schedule, fired, missed: tick.missed });
+                }
+            }
+        }
+    }
+}
+
+fn leadership_lost(why: String) -> Error {
+    Error::new(Kind::LeadershipLost, format!("cannot fire the schedules: {why}"))
+        .during("run_schedules")
+        .hinted("`supervise` waits for its turn and leads again")
+}
