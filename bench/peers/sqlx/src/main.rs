@@ -31,7 +31,8 @@ async fn unlock_fails(database: &TestDatabase) -> Outcome<()> {
     let folder = files(&[("1_a.sql", "create table a (); select pg_advisory_unlock_all();")])?;
     let (pool, migrator) = (pool(database, 2).await?, Migrator::new(folder.path()).await?);
     say("C06", "an unlock answers false", &run(&migrator, &pool).await);
-    let aborted = files(&[("1_a.sql", "create table a (); select pg_advisory_unlock_all();"), ("2_b.sql", "select 1/0;")])?;
+    let aborted =
+        files(&[("1_a.sql", "create table a (); select pg_advisory_unlock_all();"), ("2_b.sql", "select 1/0;")])?;
     let migrator = Migrator::new(aborted.path()).await?;
     say("C06", "a migration fails", &run(&migrator, &pool).await);
     let left = value(database, LOCKS).await?;
@@ -39,7 +40,11 @@ async fn unlock_fails(database: &TestDatabase) -> Outcome<()> {
     let second = self::pool(database, 2).await?;
     let good = files(&[("1_a.sql", "create table a (); select pg_advisory_unlock_all();"), ("2_b.sql", "select 1;")])?;
     let migrator = Migrator::new(good.path()).await?;
-    say("C06", "the next runner, of another process", &timed(run_for(&migrator, &second, Duration::from_secs(5))).await);
+    say(
+        "C06",
+        "the next runner, of another process",
+        &timed(run_for(&migrator, &second, Duration::from_secs(5))).await,
+    );
     Ok(())
 }
 
@@ -74,7 +79,11 @@ async fn fails_in_its_middle(database: &TestDatabase) -> Outcome<()> {
     let pool = pool(database, 2).await?;
     say("C15", "a file that is no transaction", &run(&Migrator::new(bad.path()).await?, &pool).await);
     say("C15", "rows of the ledger", &value(database, "select count(*) from _sqlx_migrations").await?);
-    say("C15", "rows that its statements left", &value(database, "select coalesce((select count(*) from pg_class where relname = 'a'), 0)").await?);
+    say(
+        "C15",
+        "rows that its statements left",
+        &value(database, "select coalesce((select count(*) from pg_class where relname = 'a'), 0)").await?,
+    );
     say("C15", "advisory locks held afterwards", &value(database, LOCKS).await?);
     let good = files(&[("1_a.sql", &format!("{begin}insert into a values (2);"))])?;
     drop(pool);

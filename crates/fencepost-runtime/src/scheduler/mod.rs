@@ -7,9 +7,10 @@ mod ticks;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencepost_core::schedule::{Tick, TickOutcome};
+use fencepost_core::schedule::{ScheduleStatus, Tick, TickOutcome};
 use fencepost_core::{
-    AcquireLease, Acquired, Error, HolderName, Kind, LeaseName, LeaseToken, Renewal, Result, Retry, Store, Topic, Ttl,
+    AcquireLease, Acquired, Error, HolderName, Kind, LeaseName, LeaseToken, Renewal, Result, Retry, Store, Timestamp,
+    Topic, Ttl,
 };
 use fencepost_schedule::Schedule;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -189,7 +190,8 @@ impl Scheduler {
                 Ok(Err(error)) => error,
                 Err(_) => late(),
             };
-            if attempt == ATTEMPTS || !matches!(error.retry(), Retry::Now | Retry::Backoff) {
+            // One whose end is unknown is repeated, too: a renewal does no more the second time.
+            if attempt == ATTEMPTS || error.retry() == Retry::Never {
                 return Err(error);
             }
             attempt += 1;
@@ -215,7 +217,7 @@ impl Scheduler {
     async fn fire_due(&self, token: &LeaseToken) -> Result<Instant> {
         let looked = Instant::now();
         let due = self.bounded(self.store.due_schedules(BATCH)).await?;
-        let in_time = |at: fencepost_core::Timestamp| looked + at.since(due.now).min(CEILING);
+        let in_time = |at: Timestamp| looked + at.since(due.now).min(CEILING);
         let others = due.next_due_at.map_or(looked + CEILING, in_time);
         if due.schedules.is_empty() {
             return Ok(others);
@@ -245,7 +247,7 @@ impl Scheduler {
         timeout(self.request.ttl.get() / 3 * 2, call).await.unwrap_or_else(|_| Err(late()))
     }
 
-    fn tell(&self, due: &[fencepost_core::schedule::ScheduleStatus], ticks: &[Tick], outcomes: &[TickOutcome]) {
+    fn tell(&self, due: &[ScheduleStatus], ticks: &[Tick], outcomes: &[TickOutcome]) {
         for ((status, tick), outcome) in due.iter().zip(ticks).zip(outcomes) {
             let schedule = &status.definition.name;
             match (outcome, &tick.problem) {
