@@ -168,3 +168,28 @@ async fn up_to_a_number_stops_there() {
     let plan = files.plan_of(&database.other, None).await.unwrap();
     assert_eq!(plan.steps.iter().map(|step| step.migration.number).collect::<Vec<_>>(), [3]);
 }
+
+/// A runner whose row another one has taken moves it on no more.
+#[tokio::test]
+async fn a_row_that_another_runner_has_taken_is_not_moved_on() {
+    let Some(mut database) = Database::new().await else { return };
+    let text = "-- fencepost: no-transaction\ncreate table a ();\nselect pg_advisory_lock(7);\ncreate table b ();";
+    let files = migrator([("1_a.sql", text)]);
+    database.run("select pg_advisory_lock(7)").await;
+    let mut listener = |_| {};
+    let mut session = files.on_postgres(&mut database.client, &mut listener);
+    let taken = async {
+        let waiting = "select count(*) from pg_locks where locktype = 'advisory' and not granted \
+            and database = (select oid from pg_database where datname = current_database())";
+        while database.other.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0) == 0 {
+            tokio::task::yield_now().await;
+        }
+        let take = "update fencepost_migrations set runner = 'another'; select pg_advisory_unlock(7)";
+        database.other.batch_execute(take).await.unwrap();
+    };
+    let (outcome, ()) = tokio::join!(session.up(None), taken);
+    let error = outcome.unwrap_err();
+    assert_eq!((error.kind(), error.code()), (Kind::Fenced, "ledger_changed"));
+    assert_eq!(database.stand(&files, 1).await, Some((State::Running, 1, None)));
+    assert_eq!(database.value("select to_regclass('b') is null").await, "t");
+}

@@ -269,3 +269,25 @@ async fn c22_runners_at_once_apply_each_file_once() {
     assert_eq!(heard, [Event::Waiting { holder: format!("process {}", std::process::id()) }]);
     assert_eq!((error.code(), error.fact("pids")), ("locked", Some(std::process::id().to_string().as_str())));
 }
+
+/// A runner whose row another one has taken moves it on no more, and what is done is not written over.
+#[test]
+fn c22_a_row_that_another_runner_has_taken_is_not_moved_on() {
+    for (take, state) in [("set runner = 'another'", State::Running), ("set state = 'applied'", State::Applied)] {
+        let mut file = File::new();
+        let text = format!("{NO}create table a (id);\nvacuum;\ncreate table b (id);");
+        let files = migrator([("1_a.sql", &text)]);
+        let path = file.folder.path().join("a.db");
+        // What runs in no transaction keeps nobody out.
+        let mut listener = |event| {
+            if let Event::StatementStarted { statement: 2, .. } = event {
+                let other = Connection::open(&path).unwrap();
+                other.execute_batch(&format!("update fencepost_migrations {take}")).unwrap();
+            }
+        };
+        let error = files.on_sqlite(&mut file.connection, &mut listener).up(None).unwrap_err();
+        assert_eq!((error.kind(), error.code()), (Kind::Fenced, "ledger_changed"), "{take}");
+        assert_eq!(file.stand(&files, 1), Some((state, 1, None)), "{take}");
+        assert_eq!(file.value::<i64>("select count(*) from sqlite_schema where name = 'b'"), 0, "{take}");
+    }
+}
