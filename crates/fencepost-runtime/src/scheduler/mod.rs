@@ -105,9 +105,9 @@ impl Scheduler {
     /// The lease is given back whenever this ends and still has it. Dropped, it leaves the lease to expire.
     ///
     /// # Errors
-    /// `leadership_lost` when somebody else leads or has taken the lease; nothing was fired after that. What a renewal or another call
-    /// of the store failed with, unchanged, once three attempts within a third of the TTL have: `unavailable`, with the code `store_closed`
-    /// when the store was closed.
+    /// `leadership_lost` when somebody else leads or has taken the lease; nothing was fired after that. What a renewal, or a look or a commit
+    /// under a renewed lease, failed with, unchanged, once three attempts have: `unavailable`, with the code `store_closed` when the store was
+    /// closed.
     pub async fn run_schedules(&self, stop: &CancellationToken) -> Result<()> {
         match acquire_resolved(&*self.store, &self.request).await? {
             Acquired::Granted { token, .. } => self.lead(&token, stop).await,
@@ -154,16 +154,24 @@ impl Scheduler {
 
     async fn fire_until(&self, token: &LeaseToken, stop: &CancellationToken) -> Result<()> {
         let mut changed = self.store.wakes(&Topic::Schedules);
-        let mut is_first = true;
+        let (mut is_first, mut failures) = (true, 0);
         loop {
             if stop.is_cancelled() {
                 return Ok(());
             }
             self.renew(token).await?;
-            if std::mem::take(&mut is_first) {
-                self.revive().await?;
-            }
-            let looks_at = self.fire_due(token).await?;
+            let looks_at = match self.round(token, &mut is_first).await {
+                Ok(looks_at) => {
+                    failures = 0;
+                    looks_at
+                }
+                // The lease is renewed before the next attempt, which finds what this one has done.
+                Err(error) if error.retry() != Retry::Never && failures + 1 < ATTEMPTS => {
+                    failures += 1;
+                    Instant::now() + self.request.ttl.get() / (3 * ATTEMPTS)
+                }
+                Err(error) => return Err(error),
+            };
             loop {
                 let renews_at = Instant::now() + self.request.ttl.get() / 3;
                 tokio::select! {
@@ -176,6 +184,14 @@ impl Scheduler {
                 }
             }
         }
+    }
+
+    async fn round(&self, token: &LeaseToken, is_first: &mut bool) -> Result<Instant> {
+        if *is_first {
+            self.revive().await?;
+            *is_first = false;
+        }
+        self.fire_due(token).await
     }
 
     /// Renews the lease: attempts it a few times within a third of the TTL, each in bounded time.
