@@ -3,10 +3,12 @@
 use super::guards::Guard;
 
 const SCHEDULE: &[&str] = &["fencepost-schedule"];
+const RUNTIME: &str = "fencepost-runtime";
 
 const ZONE: &str = "crates/fencepost-schedule/src/zone.rs";
 const TIMETABLE: &str = "crates/fencepost-schedule/src/timetable.rs";
 const MISFIRE: &str = "crates/fencepost-schedule/src/misfire.rs";
+const LEADER: &str = "crates/fencepost-runtime/src/scheduler/mod.rs";
 const JITTER: &str = "crates/fencepost-schedule/src/jitter.rs";
 
 pub const GUARDS: &[Guard] = &[
@@ -117,5 +119,44 @@ pub const GUARDS: &[Guard] = &[
         instead: "read().map_err(|cause: Error| {\n            if cause.hint().is_some() {\n                return cause;\n            }",
         engines: SCHEDULE,
         red: &["definition::b11_a_schedule_that_a_newer_version_put_is_an_error_that_says_so_and_stops"],
+    },
+    Guard {
+        name: "leader-lost",
+        without: "a leader whose lease is somebody else's goes on to fire",
+        file: LEADER,
+        text: "Ok(Ok(Renewal::Lost)) => return Err(leadership_lost(\"the lease was lost\".into())),",
+        instead: "Ok(Ok(Renewal::Lost)) => return Ok(()),",
+        engines: &[RUNTIME],
+        red: &["schedules::b01_a_leader_that_lost_its_lease_fires_nothing_more"],
+    },
+    Guard {
+        name: "leader-error",
+        without: "a store that fails counts as a lost lead",
+        file: LEADER,
+        text: "            if attempt == ATTEMPTS || error.retry() == Retry::Never {\n                return Err(error);",
+        instead: "            if attempt == ATTEMPTS || error.retry() == Retry::Never {\n                return Err(leadership_lost(error.to_string()));",
+        engines: &[RUNTIME],
+        red: &[
+            "schedules::b02_b06_a_renewal_that_fails_ends_it_with_that_error",
+            "schedules::b04_supervise_leads_again_after_a_loss_only",
+        ],
+    },
+    Guard {
+        name: "leader-given-back",
+        without: "a leader that ends keeps its lease until that expires",
+        file: LEADER,
+        text: "timeout(self.request.ttl.get(), self.store.release_lease(token)).await;",
+        instead: "Ok::<_, fencepost_core::Error>(Ok::<(), fencepost_core::Error>(()));",
+        engines: &[RUNTIME],
+        red: &["schedules::what_is_due_fires_at_its_time_and_a_stop_gives_the_lease_back"],
+    },
+    Guard {
+        name: "leader-woken",
+        without: "a schedule that is put while the leader sleeps waits for the next look",
+        file: LEADER,
+        text: "                    _ = changed.woken() => break,\n",
+        instead: "",
+        engines: &[RUNTIME],
+        red: &["schedules::b09_a_new_schedule_wakes_the_leader"],
     },
 ];
