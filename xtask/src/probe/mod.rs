@@ -13,7 +13,7 @@ mod suite;
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
@@ -24,6 +24,9 @@ use self::suite::{Results, Suite};
 use crate::stage::seconds;
 use crate::{Result, workspace};
 
+/// By so many guards the beginning moves each day: less than there is time for.
+const A_DAY: usize = 25;
+
 pub fn run(names: &[&str]) -> Result {
     let (in_sql, names): (Vec<&str>, Vec<&str>) =
         names.iter().partition(|name| all_in_sql().any(|guard| guard.name == **name));
@@ -31,25 +34,48 @@ pub fn run(names: &[&str]) -> Result {
     let chosen = |guard: &&SqlGuard| all || in_sql.contains(&guard.name);
     let in_sql: Vec<&SqlGuard> = all_in_sql().filter(chosen).collect();
     let guards = if all || !names.is_empty() { select(&names)? } else { Vec::new() };
+    prove_all(&guards, &in_sql, None)
+}
+
+/// All guards in SQL, and of the others as many as there is time for. It begins with others each day, so that every one has its turn.
+pub fn run_for(time: Duration) -> Result {
+    let mut guards: Vec<_> = all().collect();
+    let days = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() / 86_400);
+    let turn = usize::try_from(days).unwrap_or(0).wrapping_mul(A_DAY) % guards.len();
+    guards.rotate_left(turn);
+    prove_all(&guards, &all_in_sql().collect::<Vec<_>>(), Some(time))
+}
+
+fn prove_all(guards: &[&'static Guard], in_sql: &[&'static SqlGuard], time: Option<Duration>) -> Result {
     let metadata = workspace::metadata()?;
     let target = Path::new(metadata["target_directory"].as_str().ok_or("the metadata names no build folder")?);
-    let mut unproved = if guards.is_empty() { Vec::new() } else { removed_in_rust(&guards, &metadata, target)? };
-    unproved.extend(sql::run(&in_sql, target)?);
-    let count = guards.len() + in_sql.len();
+    let (mut unproved, left) =
+        if guards.is_empty() { (Vec::new(), 0) } else { removed_in_rust(guards, &metadata, target, time)? };
+    unproved.extend(sql::run(in_sql, target)?);
+    let count = guards.len() - left + in_sql.len();
     if unproved.is_empty() {
-        println!("probe: {count} guards removed, every removal noticed");
+        println!("probe: {count} guards removed, every removal noticed; {left} left for another day");
         return Ok(());
     }
     Err(format!("{} of {count} guards are not proved: {}", unproved.len(), unproved.join(", ")))
 }
 
-/// Removes guards in the copy of the workspace, and returns the names of those whose removal nobody noticed.
-fn removed_in_rust(guards: &[&Guard], metadata: &Value, target: &Path) -> Result<Vec<&'static str>> {
+/// Removes guards in the copy of the workspace, for as long as there is time. Returns the names of those whose removal nobody noticed, and how
+/// many were left.
+fn removed_in_rust(
+    guards: &[&'static Guard],
+    metadata: &Value,
+    target: &Path,
+    time: Option<Duration>,
+) -> Result<(Vec<&'static str>, usize)> {
     let copy = Copy::new(target.join("probe/workspace"))?;
     require_green(&copy, metadata, guards)?;
 
-    let mut unproved = Vec::new();
-    for guard in guards {
+    let (mut unproved, begun) = (Vec::new(), Instant::now());
+    for (done, guard) in guards.iter().enumerate() {
+        if time.is_some_and(|time| begun.elapsed() >= time) {
+            return Ok((unproved, guards.len() - done));
+        }
         let since = Instant::now();
         let proved = prove(guard, &copy, metadata);
         let verdict = if proved.is_ok() { "red" } else { "NOT PROVED" };
@@ -62,7 +88,7 @@ fn removed_in_rust(guards: &[&Guard], metadata: &Value, target: &Path) -> Result
             }
         }
     }
-    Ok(unproved)
+    Ok((unproved, 0))
 }
 
 /// All guards that are lines of Rust, or of what is embedded in it.
