@@ -1,8 +1,9 @@
 //! Putting schedules that are known to make sense, and letting them go on: what comes next is found by the engine's clock.
 
 use async_trait::async_trait;
+use fencepost_core::refusal::no_schedule;
 use fencepost_core::schedule::Put;
-use fencepost_core::{Error, Kind, Result, ScheduleName, Store};
+use fencepost_core::{Error, Result, ScheduleName, Store};
 use fencepost_schedule::Schedule;
 
 /// Calls on schedules that need to know what their texts mean, for every store.
@@ -42,11 +43,7 @@ impl<S: Store + ?Sized> Scheduling for S {
     }
 
     async fn resume(&self, name: &ScheduleName) -> Result<bool> {
-        let Some(status) = self.schedule(name).await? else {
-            return Err(Error::new(Kind::NotFound, format!("cannot resume the schedule `{name}`: it does not exist"))
-                .with("schedule", name)
-                .hinted("`schedule list` shows the schedules that are there"));
-        };
+        let status = self.schedule(name).await?.ok_or_else(|| no_schedule(name))?;
         let schedule = Schedule::read(&status.definition)?;
         let next = schedule.next_after(status.anchor_at, self.now().await?);
         self.resume_schedule(name, next).await

@@ -98,6 +98,10 @@ fn a_preview_shows_gaps_and_overlaps() {
     assert_eq!((&overlap[0]["at"], &overlap[0]["dst"]), (&"2026-10-25T00:30:00.000000Z".into(), &"overlap".into()));
     assert_eq!(overlap[1]["at"], "2026-10-26T01:30:00.000000Z");
     assert_eq!(schedule(&place, &["preview", "nothing"]).0, 1);
+    // A spec needs no store, and none that answers.
+    let away = "postgres://nobody@127.0.0.1:1/nowhere";
+    assert_eq!(schedule(&place, &["preview", "@daily", "--store", away]).0, 0);
+    assert_eq!(schedule(&place, &["preview", "nothing", "--store", away]).0, 4);
     assert_eq!(schedule(&place, &["preview", "* * * * *", "--count", "0"]).0, 2);
 }
 

@@ -180,6 +180,19 @@ async fn a_pool_of_one_connection_is_refused() {
     assert_eq!(place.all().await, 0);
 }
 
+/// A pool of the caller's may have no bound of its own, and would be waited for without end.
+#[tokio::test]
+async fn a_pool_whose_connections_are_all_in_use_is_told_of_in_time() {
+    let Some(place) = place().await else { return };
+    let pool = place.pool(2);
+    assert_eq!(pool.timeouts().wait, None);
+    let _in_use = (pool.get().await.unwrap(), pool.get().await.unwrap());
+    let lock = MigrationLock::new(pool, "shop").unwrap();
+    let refused = tokio::time::timeout(SOON, lock.acquire()).await.expect("it does not wait without end");
+    let error = refused.unwrap_err();
+    assert_eq!((error.kind(), error.code()), (Kind::Unavailable, "pool_exhausted"));
+}
+
 #[tokio::test]
 async fn a_url_is_as_good_as_a_pool() {
     let Some(place) = place().await else { return };

@@ -1,10 +1,10 @@
 //! `fencepost schedule remove`, `pause`, `resume` and `run`.
 
+use fencepost::refusal::no_schedule;
 use fencepost::runtime::Scheduling;
 use fencepost::{Result, ScheduleName};
 use serde_json::json;
 
-use super::absent;
 use crate::cli::ScheduleNameArgs;
 use crate::open;
 use crate::printer::Printer;
@@ -15,7 +15,7 @@ pub async fn remove(url: &str, args: &ScheduleNameArgs, printer: &Printer) -> Re
     let name = ScheduleName::new(&args.name)?;
     open::existing(url, async |store| {
         if !store.remove_schedule(&name).await? {
-            return Err(absent(&name));
+            return Err(no_schedule(&name));
         }
         printer.answer(|| format!("removed schedule `{name}`"), || json!({"name": name.as_str(), "removed": true}))
     })

@@ -36,13 +36,12 @@ async fn leader(store: &Store) -> Result<Option<LeaseStatus>> {
 fn led_by(leader: Option<&LeaseStatus>, now: Timestamp) -> String {
     let holding = leader.filter(|status| status.state.phase(now) == Phase::Live);
     match holding.and_then(|status| status.state.holding.as_ref()) {
-        Some(holding) => format!("fired by {}, {}", text::shown(holding.holder.as_str()), since(holding.since, now)),
+        Some(holding) => {
+            let since = text::duration(now.since(holding.since));
+            format!("fired by {} for {since}", text::shown(holding.holder.as_str()))
+        }
         None => "nobody fires them: run `fencepost schedule serve`".into(),
     }
-}
-
-fn since(at: Timestamp, now: Timestamp) -> String {
-    format!("since {}", text::duration(now.since(at)))
 }
 
 fn table(schedules: &[ScheduleStatus], now: Timestamp) -> Table {

@@ -6,7 +6,8 @@ mod preview;
 mod put;
 mod serve;
 
-use fencepost::{Error, Kind, Result, ScheduleName, ScheduleStatus, Store, Timestamp};
+use fencepost::refusal::no_schedule;
+use fencepost::{Result, ScheduleName, ScheduleStatus, Store};
 
 use crate::cli::ScheduleCommand;
 use crate::printer::Printer;
@@ -30,22 +31,5 @@ pub async fn run(url: &str, command: ScheduleCommand, printer: &Printer) -> Resu
 /// # Errors
 /// `not_found` when it does not exist.
 async fn find(store: &Store, name: &ScheduleName) -> Result<ScheduleStatus> {
-    store.schedule(name).await?.ok_or_else(|| absent(name))
-}
-
-fn absent(name: &ScheduleName) -> Error {
-    Error::new(Kind::NotFound, format!("cannot find the schedule `{name}`"))
-        .with("schedule", name)
-        .hinted("`fencepost schedule list` shows the schedules there are; `fencepost schedule put` makes one")
-}
-
-/// An instant as it is typed.
-fn instant(text: &str, argument: &'static str) -> Result<Timestamp> {
-    text.parse().map_err(|_| {
-        Error::invalid(
-            format!("cannot use `{text}` as an instant"),
-            "allowed is RFC 3339 with an offset, such as `2026-12-24T18:00:00Z`",
-        )
-        .with("argument", argument)
-    })
+    store.schedule(name).await?.ok_or_else(|| no_schedule(name))
 }

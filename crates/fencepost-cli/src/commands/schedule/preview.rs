@@ -2,10 +2,10 @@
 
 use std::time::SystemTime;
 
+use fencepost::refusal::no_schedule;
 use fencepost::{Error, Kind, Preview, Result, Schedule, ScheduleName, Shift, Spec, Timestamp, Timetable, Zone};
 use serde_json::{Value, json};
 
-use super::instant;
 use crate::cli::SchedulePreviewArgs;
 use crate::open;
 use crate::printer::Printer;
@@ -24,7 +24,7 @@ pub async fn run(url: &str, args: &SchedulePreviewArgs, printer: &Printer) -> Re
     let count = usize::try_from(args.count).ok().filter(|count| (1..=1_000).contains(count)).ok_or_else(|| {
         Error::invalid(format!("cannot show `{}` times", args.count), "allowed are 1 to 1000").with("argument", "count")
     })?;
-    let from = args.from.as_deref().map(|text| instant(text, "from")).transpose()?;
+    let from = args.from.as_deref().map(str::parse).transpose()?;
     let zone = args.zone.as_deref().map(Zone::parse).transpose()?;
     let shown = match stored(url, args, from).await {
         Ok(Some(shown)) if zone.is_none() => shown,
@@ -37,7 +37,7 @@ pub async fn run(url: &str, args: &SchedulePreviewArgs, printer: &Printer) -> Re
         }
         // A spec needs no store.
         Ok(None) => of_spec(args, zone, from)?,
-        Err(error) if error.kind() == Kind::NotFound => of_spec(args, zone, from)?,
+        Err(error) if error.kind() == Kind::NotFound || Spec::parse(&args.what).is_ok() => of_spec(args, zone, from)?,
         Err(error) => return Err(error),
     };
     let fires = shown.timetable.preview(shown.after, count);
@@ -70,7 +70,7 @@ async fn stored(url: &str, args: &SchedulePreviewArgs, from: Option<Timestamp>) 
 fn of_spec(args: &SchedulePreviewArgs, zone: Option<Zone>, from: Option<Timestamp>) -> Result<Shown> {
     let spec = Spec::parse(&args.what).map_err(|error| {
         let is_word = !args.what.contains([' ', '@', ':']);
-        if is_word { ScheduleName::new(&args.what).map_or(error, |name| super::absent(&name)) } else { error }
+        if is_word { ScheduleName::new(&args.what).map_or(error, |name| no_schedule(&name)) } else { error }
     })?;
     let after = from.unwrap_or_else(now);
     let text = spec.to_string();

@@ -8,7 +8,7 @@ use fencepost::{
 };
 use serde_json::json;
 
-use super::{find, instant};
+use super::find;
 use crate::cli::SchedulePutArgs;
 use crate::open;
 use crate::printer::Printer;
@@ -58,10 +58,8 @@ fn next_at(status: &ScheduleStatus) -> Option<String> {
 fn schedule(args: &SchedulePutArgs) -> Result<Schedule> {
     let (name, queue) = (ScheduleName::new(&args.name)?, QueueName::new(&args.queue)?);
     let misfire: Misfire = args.misfire.parse()?;
-    let (from, until) = (
-        args.from.as_deref().map(|text| instant(text, "from")).transpose()?,
-        args.until.as_deref().map(|text| instant(text, "until")).transpose()?,
-    );
+    let instant = |text: &Option<String>| text.as_deref().map(str::parse).transpose();
+    let (from, until) = (instant(&args.from)?, instant(&args.until)?);
     let key = args.key.as_deref().map(Key::new).transpose()?;
     Schedule::new(name, Spec::parse(&args.spec)?, queue)
         .zone(Zone::parse(&args.zone)?)

@@ -16,7 +16,7 @@ use tokio_postgres::Client;
 const CONNECT: Duration = Duration::from_secs(5);
 
 /// How long a connection of a pool is waited for that has no bound of its own.
-const WAIT: Duration = Duration::from_secs(30);
+const WAIT: Duration = Duration::from_secs(10);
 
 /// Where sessions come from.
 pub(super) enum Source {

@@ -126,12 +126,7 @@ impl MigrationLease {
     /// # Errors
     /// As those of [`MigrationLease::acquire`].
     pub async fn acquire_within(&self, bound: Duration) -> Result<bool> {
-        let Some(end) = Instant::now().checked_add(bound) else { return self.acquire().await.map(|()| true) };
-        match timeout_at(end + GRACE, self.acquire_while_within(bound, |_| true)).await {
-            Ok(answer) => answer,
-            Err(_) => Err(Error::new(Kind::Unavailable, "cannot take the lease: the server did not answer in time")
-                .coded("timeout")),
-        }
+        self.acquire_while_within(bound, |_| true).await
     }
 
     /// The same for as long as `go_on` says so, which is told who holds it, if anybody does then.
@@ -171,8 +166,14 @@ impl MigrationLease {
         bound: Duration,
         mut go_on: impl FnMut(Option<&LeaseHolder>) -> bool + Send,
     ) -> Result<bool> {
-        let end = Instant::now().checked_add(bound);
-        self.acquire_while(|holder| go_on(holder) && end.is_none_or(|end| Instant::now() < end)).await
+        // A bound that no clock reaches is none.
+        let Some(end) = Instant::now().checked_add(bound) else { return self.acquire_while(go_on).await };
+        let attempt = self.acquire_while(|holder| go_on(holder) && Instant::now() < end);
+        match timeout_at(end + GRACE, attempt).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Error::new(Kind::Unavailable, "cannot take the lease: the server did not answer in time")
+                .coded("timeout")),
+        }
     }
 
     /// Takes the lease if nobody else holds it; `false` at once if somebody does.
