@@ -89,7 +89,11 @@ impl Ground {
     }
 
     pub(crate) async fn due(&self) -> Due {
-        self.store.due_schedules(100).await.unwrap()
+        self.due_of(100).await
+    }
+
+    pub(crate) async fn due_of(&self, max: u32) -> Due {
+        self.store.due_schedules(&self.leader, None, max).await.unwrap().expect("it leads")
     }
 
     pub(crate) async fn sent(&self) -> Vec<Message> {

@@ -48,7 +48,7 @@ impl MemTransaction<'_> {
         Ok(Acquired::Granted { token: LeaseToken { name: name.clone(), epoch }, expires_at: holding.expires_at })
     }
 
-    fn renew_lease(&mut self, token: &LeaseToken, ttl: Option<Ttl>) -> Renewal {
+    pub(crate) fn renew_lease(&mut self, token: &LeaseToken, ttl: Option<Ttl>) -> Renewal {
         match self.step_lease(&token.name, &Call::Renew { epoch: token.epoch, ttl }).0 {
             Outcome::Renewed => Renewal::Held,
             _ => Renewal::Lost,

@@ -2,10 +2,10 @@
 
 use async_trait::async_trait;
 use fencepost_core::refusal::no_schedule;
-use fencepost_core::schedule::{FIRES_KEPT, Judged, due_limit, judge_put, judge_tick};
+use fencepost_core::schedule::{FIRES_KEPT, Judged, due_limit, due_of, judge_put, judge_tick};
 use fencepost_core::{
-    Due, Fired, LeaseToken, NextFire, Put, Result, ScheduleDefinition, ScheduleName, ScheduleStatus, Schedules, Tick,
-    TickOutcome, Timestamp, Topic,
+    Due, Fired, LeaseToken, NextFire, Put, Renewal, Result, ScheduleDefinition, ScheduleName, ScheduleStatus,
+    Schedules, Tick, TickOutcome, Timestamp, Topic, Ttl,
 };
 
 use crate::state::Scheduled;
@@ -77,6 +77,14 @@ impl MemTransaction<'_> {
     fn run_schedule(&mut self, name: &ScheduleName) -> Result<Fired> {
         let definition = self.present_schedule(name)?.definition.clone();
         self.send_fired(&definition, self.now())
+    }
+
+    fn due_schedules(&self, limit: usize) -> Result<Due> {
+        let statuses = self.state().schedules.values().map(|scheduled| &scheduled.status);
+        let mut waiting: Vec<(Timestamp, &ScheduleStatus)> =
+            statuses.filter_map(|status| Some((status.next?.due_at, status))).collect();
+        waiting.sort_by_key(|(due_at, _)| *due_at);
+        due_of(self.now(), limit, waiting.into_iter().map(|(_, status)| Ok(status.clone())))
     }
 
     fn fire_schedules(&mut self, leader: &LeaseToken, ticks: &[Tick]) -> Result<Vec<TickOutcome>> {
@@ -152,22 +160,15 @@ impl Schedules for MemStore {
         self.write(|tx| tx.run_schedule(name)).map_err(|error| error.during("run_schedule"))
     }
 
-    async fn due_schedules(&self, max: u32) -> Result<Due> {
+    async fn due_schedules(&self, leader: &LeaseToken, ttl: Option<Ttl>, max: u32) -> Result<Option<Due>> {
         let look = || {
             let limit = due_limit(max)?;
-            let (state, now) = self.read()?;
-            let mut waiting: Vec<(Timestamp, &ScheduleStatus)> = state
-                .schedules
-                .values()
-                .filter_map(|scheduled| Some((scheduled.status.next?.due_at, &scheduled.status)))
-                .collect();
-            waiting.sort_by_key(|(due_at, _)| *due_at);
-            let due = waiting.iter().take_while(|(due_at, _)| *due_at <= now).take(limit);
-            let schedules: Vec<ScheduleStatus> = due.map(|(_, status)| (*status).clone()).collect();
-            let next_due_at = waiting.get(schedules.len()).map(|(due_at, _)| *due_at);
-            Ok(Due { now, schedules, next_due_at })
+            self.write(|tx| match tx.renew_lease(leader, ttl) {
+                Renewal::Held => tx.due_schedules(limit).map(Some),
+                Renewal::Lost => Ok(None),
+            })
         };
-        look().map_err(|error: fencepost_core::Error| error.during("due_schedules"))
+        look().map_err(|error| error.during("due_schedules"))
     }
 
     async fn fire_schedules(&self, leader: &LeaseToken, ticks: &[Tick]) -> Result<Vec<TickOutcome>> {

@@ -1,6 +1,7 @@
 //! Listening for notifications on a connection of its own, by a task of its own. Whether any arrive is tested first: a pooler in
 //! transaction mode takes the LISTEN and delivers nothing. Its sessions serve others, so it is asked as little as possible.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -47,6 +48,7 @@ pub(crate) struct Listener {
     task: JoinHandle<()>,
     heard: Receiver<i64>,
     hearing: Hears,
+    checks: Arc<AtomicBool>,
 }
 
 /// How a store learns what others have done while somebody sleeps in it.
@@ -92,8 +94,14 @@ impl Listener {
         let (tell, heard) = channel(WAITING);
         let hearing = store.watcher().hearing.clone();
         let (connector, weak) = (store.connections().ears().clone(), store.downgrade());
-        let task = store.runtime().spawn(listen(weak, connector, tell, hearing.clone(), deaf));
-        Self { task, heard, hearing }
+        let checks = Arc::new(AtomicBool::new(true));
+        let task = store.runtime().spawn(listen(weak, connector, tell, hearing.clone(), deaf, checks.clone()));
+        Self { task, heard, hearing, checks }
+    }
+
+    /// Whether it is asked now and then if a silent connection is still there.
+    pub(crate) fn checks(&self, checks: bool) {
+        self.checks.store(checks, Ordering::Relaxed);
     }
 
     /// Whether notifications arrive.
@@ -121,7 +129,14 @@ pub(crate) async fn notifies(store: &PostgresStore) -> bool {
     ears.is_ok_and(|ears| ears.is_some())
 }
 
-async fn listen(store: WeakStore, connector: Arc<Connector>, tell: Sender<i64>, hearing: Hears, deaf: Deaf) {
+async fn listen(
+    store: WeakStore,
+    connector: Arc<Connector>,
+    tell: Sender<i64>,
+    hearing: Hears,
+    deaf: Deaf,
+    checks: Arc<AtomicBool>,
+) {
     loop {
         let until = *deaf.lock().expect("no panic while it is held");
         if let Some(until) = until {
@@ -130,7 +145,7 @@ async fn listen(store: WeakStore, connector: Arc<Connector>, tell: Sender<i64>, 
         let pause = match connect(&connector, &store).await {
             Ok(Some(mut ears)) => {
                 set(&hearing, Hearing::Notified);
-                while let Some(payload) = ears.next().await {
+                while let Some(payload) = ears.next(&checks).await {
                     if let Ok(hash) = payload.parse() {
                         let _ = tell.try_send(hash);
                     }
@@ -163,14 +178,16 @@ struct Ears {
 }
 
 impl Ears {
-    /// The next notification; none once the connection is lost, or has fallen silent.
-    async fn next(&mut self) -> Option<String> {
+    /// The next notification; none once the connection is lost, or has fallen silent and that was to be found.
+    async fn next(&mut self, checks: &AtomicBool) -> Option<String> {
         loop {
-            match timeout(QUIET, self.heard.recv()).await {
-                Ok(heard) => return heard,
+            if let Ok(heard) = timeout(QUIET, self.heard.recv()).await {
+                return heard;
+            }
+            if checks.load(Ordering::Relaxed) {
                 // Nobody would tell that nothing arrives any more. The answer takes no transaction on the server.
-                Err(_) => timeout(ECHO, self.open.client.simple_query("")).await.ok()?.ok()?,
-            };
+                timeout(ECHO, self.open.client.simple_query("")).await.ok()?.ok()?;
+            }
         }
     }
 }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use fencepost_core::schedule::{due_limit, nominal_time};
+use fencepost_core::schedule::{LOOK_BYTES, due_limit, nominal_time};
 use fencepost_core::{
     Due, Error, Fired, Key, Kind, LeaseToken, MessageId, MessageKind, NextFire, Put, QueueName, Result, Retry,
-    ScheduleDefinition, ScheduleName, ScheduleStatus, Schedules, Tick, TickOutcome, Timestamp, Topic,
+    ScheduleDefinition, ScheduleName, ScheduleStatus, Schedules, Tick, TickOutcome, Timestamp, Topic, Ttl,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -22,7 +22,8 @@ const SET_PAUSED: &str = "select fencepost._schedule_set_paused($1, $2, $3, $4)"
 const STATUS: &str = "select * from fencepost._schedules($1)";
 const HISTORY: &str = "select * from fencepost._schedule_history($1)";
 const RUN: &str = "select * from fencepost._schedule_run($1)";
-const DUE: &str = "select (d.due).*, d.moment, d.later from fencepost._schedules_due($1) d";
+const DUE: &str = "select (d.due).*, d.moment, d.later
+    from fencepost._schedules_lead($1, $2, $3 * interval '1 microsecond', $4, $5) d";
 const FIRE: &str = "select * from fencepost._schedules_fire($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 
 /// How many columns a schedule has, after which come those of a look.
@@ -117,15 +118,21 @@ impl Schedules for PostgresStore {
         fired(at, at, column(row, 1)?)
     }
 
-    async fn due_schedules(&self, max: u32) -> Result<Due> {
+    async fn due_schedules(&self, leader: &LeaseToken, ttl: Option<Ttl>, max: u32) -> Result<Option<Due>> {
         let limit = due_limit(max).map_err(|error| error.during("due_schedules"))?;
-        let rows = self.read("due_schedules", DUE, &[(&(limit as i32), Type::INT4)]).await?;
-        let Some((last, due)) = rows.split_last() else {
-            return Err(Error::new(Kind::Internal, "the server answered nothing to a look for what is due"));
-        };
+        let (name, epoch, ttl) = (leader.name.as_str(), leader.epoch.get(), ttl.map(Ttl::as_micros));
+        let values: [_; 5] = [
+            (&name as _, Type::TEXT),
+            (&epoch as _, Type::INT8),
+            (&ttl as _, Type::INT8),
+            (&(limit as i32) as _, Type::INT4),
+            (&(LOOK_BYTES as i64) as _, Type::INT8),
+        ];
+        let rows = self.write("due_schedules", DUE, &values).await?;
+        let Some((last, due)) = rows.split_last() else { return Ok(None) };
         let now = column::<At>(last, COLUMNS)?.0;
         let next_due_at = column::<Option<At>>(last, COLUMNS + 1)?.map(|at| at.0);
-        Ok(Due { now, schedules: due.iter().map(status).collect::<Result<_>>()?, next_due_at })
+        Ok(Some(Due { now, schedules: due.iter().map(status).collect::<Result<_>>()?, next_due_at }))
     }
 
     async fn fire_schedules(&self, leader: &LeaseToken, ticks: &[Tick]) -> Result<Vec<TickOutcome>> {

@@ -180,18 +180,28 @@ impl View {
 
     /// Wakes whom what has happened since the last look concerns. Returns how long the server took to tell.
     async fn look(&mut self, store: &PostgresStore, hub: &WakeHub) -> Result<Duration> {
-        let topics: Vec<Topic> = self.topics.keys().filter(|topic| !is_channel(topic)).cloned().collect();
+        let is_told = self.is_told();
+        let is_looked_at = |topic: &Topic| match topic {
+            Topic::Channel(_) => false,
+            // Whoever sleeps on them looks itself from time to time: a notification that is lost is made up for.
+            Topic::Schedules => !is_told,
+            _ => true,
+        };
+        let topics: Vec<Topic> = self.topics.keys().filter(|topic| is_looked_at(topic)).cloned().collect();
         let channels = || self.topics.keys().filter(|topic| is_channel(topic)).map(name);
         let names: Vec<String> = topics.iter().map(name).collect();
         if self.registered.is_none_or(|at| at.elapsed() >= REGISTER) {
             // ORDER: registered before the look, so that who commits after the look knows of the sleeper.
-            let names: Vec<String> = names.iter().cloned().chain(one_of_each_group(channels())).collect();
-            store.write("sleep", SLEEP, &[(&names, Type::TEXT_ARRAY)]).await?;
+            let sleepers = topics.iter().filter(|topic| **topic != Topic::Schedules).map(name);
+            let names: Vec<String> = sleepers.chain(one_of_each_group(channels())).collect();
+            if !names.is_empty() {
+                store.write("sleep", SLEEP, &[(&names, Type::TEXT_ARRAY)]).await?;
+            }
             self.registered = Some(Instant::now());
         }
-        if self.listener.is_none() {
-            self.listener = Some(Listener::start(store, self.deaf.clone()));
-        }
+        let checks = self.topics.keys().any(|topic| *topic != Topic::Schedules);
+        let listener = self.listener.get_or_insert_with(|| Listener::start(store, self.deaf.clone()));
+        listener.checks(checks);
         // ORDER: taken before the look, which shows all of them, or what came after.
         let own = std::mem::take(&mut *store.watcher().own.lock().expect("no panic while marks are held"));
         let since = Instant::now();
@@ -245,8 +255,13 @@ impl View {
 
     /// How soon to look again.
     fn pace(&self) -> Duration {
-        let is_told = self.listener.as_ref().is_some_and(Listener::hears);
-        if is_told && self.topics.values().all(|seen| seen.since.elapsed() > KNOWN) { LOOK_WHEN_TOLD } else { LOOK }
+        if self.is_told() { LOOK_WHEN_TOLD } else { LOOK }
+    }
+
+    /// Whether everybody who commits notifies, and is heard.
+    fn is_told(&self) -> bool {
+        let hears = self.listener.as_ref().is_some_and(Listener::hears);
+        hears && self.topics.values().all(|seen| seen.since.elapsed() > KNOWN)
     }
 
     /// Waits until it is time for the next look: soon, or at once when a topic that is followed was notified of or a new one came.

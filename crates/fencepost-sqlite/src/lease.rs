@@ -26,14 +26,7 @@ impl Leases for SqliteStore {
 
     async fn renew_lease(&self, token: &LeaseToken, ttl: Option<Ttl>) -> Result<Renewal> {
         let token = token.clone();
-        self.transact("renew_lease", move |group| {
-            let epoch = token.epoch;
-            Ok(match judge(group, &token.name, &Call::Renew { epoch, ttl })? {
-                Outcome::Renewed => Renewal::Held,
-                _ => Renewal::Lost,
-            })
-        })
-        .await
+        self.transact("renew_lease", move |group| renew(group, &token, ttl)).await
     }
 
     async fn release_lease(&self, token: &LeaseToken) -> Result<Release> {
@@ -177,6 +170,13 @@ pub(crate) fn guard(group: &mut Group<'_>, token: &LeaseToken) -> Result<()> {
         Outcome::Guarded => Ok(()),
         _ => Err(token.fenced(state.holding.and(state.epoch))),
     }
+}
+
+pub(crate) fn renew(group: &mut Group<'_>, token: &LeaseToken, ttl: Option<Ttl>) -> Result<Renewal> {
+    Ok(match judge(group, &token.name, &Call::Renew { epoch: token.epoch, ttl })? {
+        Outcome::Renewed => Renewal::Held,
+        _ => Renewal::Lost,
+    })
 }
 
 fn judge(group: &mut Group<'_>, name: &LeaseName, call: &Call<'_>) -> Result<Outcome> {

@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use fencepost_core::refusal::no_schedule;
-use fencepost_core::schedule::{FIRES_KEPT, Judged, due_limit, judge_put, judge_tick};
+use fencepost_core::schedule::{FIRES_KEPT, Judged, due_limit, due_of, judge_put, judge_tick};
 use fencepost_core::{
-    Due, Fired, Key, Kind, LeaseToken, MessageId, MessageKind, NextFire, Put, QueueName, Result, Retry,
-    ScheduleDefinition, ScheduleName, ScheduleStatus, Schedules, Tick, TickOutcome, Timestamp, Topic,
+    Due, Fired, Key, Kind, LeaseToken, MessageId, MessageKind, NextFire, Put, QueueName, Renewal, Result, Retry,
+    ScheduleDefinition, ScheduleName, ScheduleStatus, Schedules, Tick, TickOutcome, Timestamp, Topic, Ttl,
 };
 use rusqlite::{Connection, Row};
 
 use crate::error::driver_error;
 use crate::lease;
 use crate::queue::{append, append_all};
-use crate::state::{Group, damaged, recorded};
+use crate::state::{Group, damaged};
 use crate::statement::{all, execute, find, one};
 use crate::store::SqliteStore;
 
@@ -116,26 +116,12 @@ impl Schedules for SqliteStore {
             .map_err(|error| if error.kind() == Kind::UnknownOutcome { error.retried(Retry::Never) } else { error })
     }
 
-    async fn due_schedules(&self, max: u32) -> Result<Due> {
+    async fn due_schedules(&self, leader: &LeaseToken, ttl: Option<Ttl>, max: u32) -> Result<Option<Due>> {
         let limit = due_limit(max).map_err(|error| error.during("due_schedules"))?;
-        let shared = self.shared().clone();
-        self.read("due_schedules", move |snapshot| {
-            let now = shared.clock.now(recorded(snapshot)?);
-            let mut waiting =
-                snapshot.prepare_cached(include_str!("../sql/schedule/waiting.sql")).map_err(driver_error)?;
-            let mut rows = waiting.query([limit as i64 + 1]).map_err(driver_error)?;
-            let mut due = Due { now, schedules: Vec::new(), next_due_at: None };
-            // What is not due yet ends the look, however many wait behind it.
-            while let Some(row) = rows.next().map_err(driver_error)? {
-                let status = Columns::of(row).map_err(driver_error)?.decode()?;
-                let due_at = status.next.map(|next| next.due_at);
-                if due.schedules.len() == limit || due_at.is_some_and(|due_at| due_at > now) {
-                    due.next_due_at = due_at;
-                    break;
-                }
-                due.schedules.push(status);
-            }
-            Ok(due)
+        let leader = leader.clone();
+        self.transact("due_schedules", move |group| match lease::renew(group, &leader, ttl)? {
+            Renewal::Held => due(group, limit).map(Some),
+            Renewal::Lost => Ok(None),
         })
         .await
     }
@@ -149,6 +135,15 @@ impl Schedules for SqliteStore {
         })
         .await
     }
+}
+
+/// Which schedules are due. What is not due yet ends the look, however many wait behind it.
+fn due(group: &mut Group<'_>, limit: usize) -> Result<Due> {
+    let now = group.now()?;
+    let waiting = group.connection().prepare_cached(include_str!("../sql/schedule/waiting.sql"));
+    let mut waiting = waiting.map_err(driver_error)?;
+    let rows = waiting.query_map([limit as i64 + 1], Columns::of).map_err(driver_error)?;
+    due_of(now, limit, rows.map(|row| row.map_err(driver_error)?.decode()))
 }
 
 fn tick_one(group: &mut Group<'_>, tick: &Tick) -> Result<TickOutcome> {

@@ -428,6 +428,8 @@ fencepost_conformance::suite! {
         a_schedule_without_its_queue_is_refused: run,
         what_no_schedule_can_be_is_refused: run,
         schedules_are_due_by_the_clock_of_the_engine: run,
+        a_look_renews_the_lease_of_the_leader: run,
+        a_look_returns_no_more_than_a_leader_takes: run,
         a_paused_schedule_is_not_due: run,
         a_run_by_hand_changes_nothing_of_the_schedule: run,
         a_removed_schedule_is_gone: run,

@@ -2,11 +2,13 @@
 
 use std::error::Error as _;
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fencepost::migrate::tokio_postgres;
+use fencepost::postgres::{PostgresOptions, PostgresStore};
 use fencepost::runtime::{CancellationToken, ScheduleEvent, ScheduleObserver, Scheduler, Scheduling};
-use fencepost::{Error, HolderName, Kind, Partitions, QueueName, Result, Schedule, ScheduleName, Spec, Store, Ttl};
+use fencepost::{Error, HolderName, Kind, Partitions, QueueName, Result, Schedule, ScheduleName, Spec, Ttl};
 use fencepost_test_support::{FaultProxy, PgServer, skip_or_fail};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
@@ -28,6 +30,12 @@ impl ScheduleObserver for Ears {
     }
 }
 
+async fn put(store: &dyn fencepost_core::Store, name: &str, spec: &str) {
+    let queue = QueueName::new("q").unwrap();
+    let schedule = Schedule::new(ScheduleName::new(name).unwrap(), Spec::parse(spec).unwrap(), queue);
+    store.put(&schedule).await.unwrap();
+}
+
 /// A scheduler that leads, with a schedule.
 struct Leading {
     task: JoinHandle<Result<()>>,
@@ -36,15 +44,13 @@ struct Leading {
 }
 
 impl Leading {
-    async fn over(store: &Store, spec: &str) -> Self {
-        let queue = QueueName::new("q").unwrap();
-        store.create_queue(&queue, Partitions::default()).await.unwrap();
-        let schedule = Schedule::new(ScheduleName::new("s").unwrap(), Spec::parse(spec).unwrap(), queue);
-        store.put(&schedule).await.unwrap();
+    async fn over(store: Arc<dyn fencepost_core::Store>, spec: &str) -> Self {
+        store.create_queue(&QueueName::new("q").unwrap(), Partitions::default()).await.unwrap();
+        put(&*store, "s", spec).await;
         let (tell, heard) = unbounded_channel();
-        let scheduler = Scheduler::new(store.contract(), HolderName::new("h").unwrap())
+        let scheduler = Scheduler::new(store, HolderName::new("h").unwrap())
             .ttl(Ttl::new(TTL).unwrap())
-            .observer(std::sync::Arc::new(Ears(tell)));
+            .observer(Arc::new(Ears(tell)));
         let stop = CancellationToken::new();
         let stops = stop.clone();
         let task = tokio::spawn(async move { scheduler.run_schedules(&stops).await });
@@ -71,7 +77,7 @@ async fn b02_a_server_that_is_gone_ends_it_with_the_drivers_own_error() {
         let database = server.database().await.unwrap();
         let proxy = FaultProxy::start(server.address()).await.unwrap();
         let store = fencepost::open(proxy.url(&database.url())).create(true).await.unwrap();
-        let leading = Leading::over(&store, spec).await;
+        let leading = Leading::over(store.contract(), spec).await;
         proxy.refuse(true).await;
         proxy.cut();
         let since = Instant::now();
@@ -94,7 +100,7 @@ async fn a_leader_whose_sessions_are_ended_goes_on() {
     let Some(server) = skip_or_fail(PgServer::shared().await) else { return };
     let database = server.database().await.unwrap();
     let store = fencepost::open(database.url()).create(true).await.unwrap();
-    let mut leading = Leading::over(&store, "@every 1s").await;
+    let mut leading = Leading::over(store.contract(), "@every 1s").await;
     let admin = database.connect().await.unwrap();
     let end = "select count(pg_terminate_backend(pid)) from pg_stat_activity
         where datname = current_database() and pid <> pg_backend_pid()";
@@ -116,7 +122,7 @@ async fn b03_a_store_that_is_closed_says_so_on_every_engine() {
         let file = folder.path().join(name);
         for url in ["mem:".to_owned(), format!("sqlite:{}", file.display()), database.url()] {
             let store = fencepost::open(&url).create(true).await.unwrap();
-            let leading = Leading::over(&store, spec).await;
+            let leading = Leading::over(store.contract(), spec).await;
             let since = Instant::now();
             store.close().await;
             let error = leading.failed().await;
@@ -124,4 +130,70 @@ async fn b03_a_store_that_is_closed_says_so_on_every_engine() {
             assert!(since.elapsed() < TTL, "{url} {spec}: {:?}", since.elapsed());
         }
     }
+}
+
+/// B07: renewals find every connection of the pool taken: they are attempted again while that helps, and then end the term in time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b07_a_pool_that_is_starved_ends_the_term_before_the_lease_does() {
+    let Some(server) = skip_or_fail(PgServer::shared().await) else { return };
+    let database = server.database().await.unwrap();
+    let options = PostgresOptions::default().create(true).pool_size(2);
+    let store = PostgresStore::open(&database.url(), options).await.unwrap();
+    let mut leading = Leading::over(Arc::new(store.clone()), "@every 1s").await;
+    let mut rival = database.connect().await.unwrap();
+    for is_short in [true, false] {
+        leading.hears("fired").await;
+        let lock = rival.transaction().await.unwrap();
+        lock.batch_execute("lock table fencepost.schedule in access exclusive mode").await.unwrap();
+        // They wait for the lock, each with a connection, and the renewals for a connection.
+        let starving = (0..8).map(|_| {
+            let store = store.clone();
+            tokio::spawn(async move { fencepost_core::Schedules::schedule_status(&store).await })
+        });
+        let starving: Vec<_> = starving.collect();
+        if is_short {
+            tokio::time::sleep(TTL / 9).await; // TIME: less than all attempts together
+            lock.rollback().await.unwrap();
+            leading.hears("fired").await;
+        } else {
+            let since = Instant::now();
+            let error = tokio::time::timeout(PATIENCE, &mut leading.task).await.unwrap().unwrap().unwrap_err();
+            assert_eq!(error.kind(), Kind::Unavailable, "{error:?}");
+            assert!(since.elapsed() < TTL, "{:?}", since.elapsed());
+            lock.rollback().await.unwrap();
+        }
+        for starved in starving {
+            let _ = starved.await.unwrap();
+        }
+    }
+}
+
+/// A leader that has nothing to fire makes one round trip a renewal, and hears of a change at once all the same (B09).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b09_an_idle_leader_asks_once_a_renewal_and_hears_of_changes() {
+    let Some(server) = skip_or_fail(PgServer::shared().await) else { return };
+    let database = server.database().await.unwrap();
+    let proxy = FaultProxy::start(server.address()).await.unwrap();
+    let store = fencepost::open(proxy.url(&database.url())).create(true).await.unwrap();
+    let mut leading = Leading::over(store.contract(), "@every 1h").await;
+    // Until notifications are relied on.
+    let quiet = async {
+        loop {
+            let before = proxy.requests();
+            tokio::time::sleep(TTL * 2).await; // TIME: what is asked in it is what is measured
+            if proxy.requests() - before <= 6 {
+                return proxy.requests() - before;
+            }
+        }
+    };
+    let asked = tokio::time::timeout(PATIENCE, quiet).await.expect("it asks once a renewal");
+    assert!(asked >= 4, "{asked} requests in two terms: it renews");
+
+    let other = fencepost::open(database.url()).await.unwrap();
+    let since = Instant::now();
+    put(&*other, "t", "@every 1s").await;
+    leading.hears("fired").await;
+    assert!(since.elapsed() < Duration::from_secs(2), "{:?}", since.elapsed());
+    leading.stop.cancel();
+    assert!(leading.task.await.unwrap().is_ok());
 }

@@ -134,7 +134,7 @@ impl Model {
         let is_due = |status: &&ScheduleStatus| due_at(status).is_some_and(|due_at| due_at <= now);
         let schedules: Vec<ScheduleStatus> = waiting.iter().take_while(is_due).take(2).cloned().collect();
         let next_due_at = waiting.get(schedules.len()).and_then(due_at);
-        assert_eq!(store.due_schedules(2).await.unwrap(), Due { now, schedules, next_due_at });
+        assert_eq!(self.ground.due_of(2).await, Due { now, schedules, next_due_at });
     }
 }
 

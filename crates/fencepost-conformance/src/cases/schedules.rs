@@ -7,13 +7,13 @@ use fencepost_core::schedule::{
     LONGEST_JITTER, MAX_FIRES, MAX_SPEC, NOMINAL_TIME_HEADER, SCHEDULE_HEADER, nominal_time,
 };
 use fencepost_core::{
-    Due, Fired, Key, Kind, MAX_PAYLOAD, MessageKind, Misfire, NextFire, Put, ScheduleDefinition, ScheduleStatus, Store,
-    Tick, Timestamp, Topic, WakeReceiver,
+    Due, Fired, Key, Kind, MAX_PAYLOAD, MessageKind, Misfire, NextFire, Put, Reason, ScheduleDefinition, ScheduleStatus,
+    Store, Tick, Timestamp, Topic, WakeReceiver,
 };
 
 use crate::Harness;
 use crate::ground::{Ground, SECOND, at, definition, name, names, queue};
-use crate::stage::{asleep, refused, woken, writes_nothing};
+use crate::stage::{asleep, refused, ttl, woken, writes_nothing};
 
 /// A schedule is made, and tells what it was made of.
 pub async fn a_schedule_is_told_as_it_was_put(h: &dyn Harness) {
@@ -148,7 +148,7 @@ pub async fn what_no_schedule_can_be_is_refused(h: &dyn Harness) {
             refused(ground.store.put_schedule(&plain, Some(next), start).await, Kind::InvalidInput);
         }
         for max in [0, 10_001] {
-            refused(ground.store.due_schedules(max).await, Kind::InvalidInput);
+            refused(ground.store.due_schedules(&ground.leader, None, max).await, Kind::InvalidInput);
         }
     });
     refusals.await;
@@ -175,7 +175,7 @@ pub async fn what_no_schedule_can_be_is_refused(h: &dyn Harness) {
     refusals.await;
 }
 
-/// Schedules are due by the engine's clock and by when they are due, jitter included; a look writes nothing, and tells when the next is due.
+/// Schedules are due by the engine's clock and by when they are due, jitter included; a look tells when the next is due.
 pub async fn schedules_are_due_by_the_clock_of_the_engine(h: &dyn Harness) {
     let ground = Ground::new(h).await;
     assert_eq!(ground.due().await, Due { now: ground.start, schedules: vec![], next_due_at: None });
@@ -186,20 +186,53 @@ pub async fn schedules_are_due_by_the_clock_of_the_engine(h: &dyn Harness) {
     ground.store.put_schedule(&definition("jittered"), Some(jittered), ground.start).await.unwrap();
     ground.store.put_schedule(&definition("over"), None, ground.start).await.unwrap();
 
-    let due = writes_nothing(h, "a look", ground.due()).await;
+    let due = ground.due().await;
     assert_eq!((names(&due), due.next_due_at), (vec![], Some(ground.after(1))));
     h.clock().advance(SECOND);
     let due = ground.due().await;
     assert_eq!((due.now, names(&due), due.next_due_at), (ground.after(1), vec!["early"], Some(ground.after(2))));
     assert_eq!(due.schedules[0], ground.status("early").await);
     h.clock().advance(2 * SECOND);
-    let due = writes_nothing(h, "a look", ground.due()).await;
+    let due = ground.due().await;
     assert_eq!((names(&due), due.next_due_at), (vec!["early", "a", "b", "jittered"], Some(ground.after(9))));
-    let due = ground.store.due_schedules(2).await.unwrap();
+    let due = ground.due_of(2).await;
     assert_eq!((names(&due), due.next_due_at), (vec!["early", "a"], Some(ground.after(2))), "the rest is due already");
     h.clock().advance(60 * SECOND);
-    let due = ground.store.due_schedules(5).await.unwrap();
+    let due = ground.due_of(5).await;
     assert_eq!((due.schedules.len(), due.next_due_at), (5, None));
+}
+
+/// A look renews the leader's lease, by the TTL it names, and tells a leader that has lost it nothing; one that expired and that nobody took
+/// goes on.
+pub async fn a_look_renews_the_lease_of_the_leader(h: &dyn Harness) {
+    let ground = Ground::new(h).await;
+    ground.put("s", 1).await;
+    let expires_at = async || {
+        let status = ground.store.lease(&ground.leader.name).await.unwrap().unwrap();
+        status.state.holding.map(|holding| holding.expires_at)
+    };
+    h.clock().advance(10 * SECOND);
+    assert_eq!(names(&ground.due().await), ["s"]);
+    assert_eq!(expires_at().await, Some(ground.after(40)));
+    let look = ground.store.due_schedules(&ground.leader, Some(ttl(7)), 1).await.unwrap().expect("it leads");
+    assert_eq!((names(&look), expires_at().await), (vec!["s"], Some(ground.after(17))));
+    h.clock().advance(60 * SECOND);
+    assert_eq!(names(&ground.due().await), ["s"]);
+    ground.store.force_release_lease(&ground.leader.name, &Reason::new("it hangs").unwrap()).await.unwrap();
+    let lost = writes_nothing(h, "a look without the lease", ground.store.due_schedules(&ground.leader, None, 1)).await;
+    assert_eq!(lost.unwrap(), None);
+}
+
+/// A look returns what has 4 MiB of payloads together, or one schedule, and says that more is due.
+pub async fn a_look_returns_no_more_than_a_leader_takes(h: &dyn Harness) {
+    let ground = Ground::new(h).await;
+    for n in 0..6 {
+        let large = ScheduleDefinition { payload: vec![7; MAX_PAYLOAD], ..definition(&format!("s{n}")) };
+        ground.store.put_schedule(&large, Some(at(ground.after(1))), ground.start).await.unwrap();
+    }
+    h.clock().advance(SECOND);
+    let due = ground.due().await;
+    assert_eq!((names(&due), due.next_due_at), (vec!["s0", "s1", "s2", "s3"], Some(ground.after(1))));
 }
 
 /// A paused schedule is not due; resumed it goes on with what it is told.

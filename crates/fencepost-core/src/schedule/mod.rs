@@ -10,7 +10,7 @@ use async_trait::async_trait;
 
 use crate::{
     Error, Key, Kind, LeaseToken, MAX_FAILURE, MAX_PAYLOAD, MessageId, MessageKind, NewMessage, QueueName, Result,
-    ScheduleName, Timestamp,
+    ScheduleName, Timestamp, Ttl,
 };
 
 pub use step::{Judged, judge_put, judge_tick};
@@ -29,6 +29,9 @@ pub const MAX_FIRES: usize = 10_000;
 
 /// How many ticks one call takes at most, and how many schedules one look returns.
 pub const MAX_TICKS: usize = 10_000;
+
+/// How many bytes the payloads have together that one look returns, unless a single one is larger.
+pub const LOOK_BYTES: usize = 4 << 20;
 
 /// The longest spec in bytes.
 pub const MAX_SPEC: usize = 1_024;
@@ -442,11 +445,12 @@ pub trait Schedules: Send + Sync {
     /// there.
     async fn run_schedule(&self, name: &ScheduleName) -> Result<Fired>;
 
-    /// Which schedules are due, at most `max`, which is 1 to [`MAX_TICKS`].
+    /// Renews the leader's lease as [`crate::Leases::renew_lease`] does and tells in the same call which schedules are due: at most `max`,
+    /// which is 1 to [`MAX_TICKS`], and with [`LOOK_BYTES`] of payloads. Nothing when the lease is lost.
     ///
     /// # Errors
-    /// `invalid_input` for another `max`; `unavailable`.
-    async fn due_schedules(&self, max: u32) -> Result<Due>;
+    /// `invalid_input` for another `max`; `unavailable`; `unknown_outcome`, which another call resolves.
+    async fn due_schedules(&self, leader: &LeaseToken, ttl: Option<Ttl>, max: u32) -> Result<Option<Due>>;
 
     /// Does what the leader judged that schedules are to do, in one commit: the messages and the schedules' going on. What became of each
     /// stands at its place.
@@ -455,6 +459,26 @@ pub trait Schedules: Send + Sync {
     /// `fenced` when `leader` does not hold its lease: nothing happened; `invalid_input`, `limit_exceeded` for what [`Tick::check`]
     /// refuses; `unavailable`; `unknown_outcome`, which another look resolves: what fired has another revision.
     async fn fire_schedules(&self, leader: &LeaseToken, ticks: &[Tick]) -> Result<Vec<TickOutcome>>;
+}
+
+/// For engines: what a look returns of the schedules that wait, which come by when they are due.
+///
+/// # Errors
+/// What a schedule fails with.
+pub fn due_of(now: Timestamp, limit: usize, waiting: impl IntoIterator<Item = Result<ScheduleStatus>>) -> Result<Due> {
+    let (mut due, mut bytes) = (Due { now, schedules: Vec::new(), next_due_at: None }, 0);
+    for status in waiting {
+        let status = status?;
+        let due_at = status.next.map(|next| next.due_at);
+        bytes += status.definition.payload.len();
+        let is_full = due.schedules.len() == limit || (bytes > LOOK_BYTES && !due.schedules.is_empty());
+        if is_full || due_at.is_some_and(|due_at| due_at > now) {
+            due.next_due_at = due_at;
+            break;
+        }
+        due.schedules.push(status);
+    }
+    Ok(due)
 }
 
 /// For engines: how many schedules a look returns at most, checked.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use fencepost_core::{
-    AcquireLease, Acquired, HolderName, Kind, LeaseName, LeaseToken, Leases, NextFire, Partitions, Put, QueueName,
+    AcquireLease, Acquired, Due, HolderName, Kind, LeaseName, LeaseToken, Leases, NextFire, Partitions, Put, QueueName,
     Queues, Reason, ScheduleDefinition, ScheduleName, Schedules, Tick, TickOutcome, Timestamp, Topic, Wakeups,
 };
 use fencepost_postgres::PostgresStore;
@@ -72,6 +72,10 @@ impl Ground {
             run(&client, "commit").await;
         };
         tokio::join!(self.stage.store.fire_schedules(&self.leader, ticks), commits).0
+    }
+
+    async fn look(&self, most: u32) -> Due {
+        self.stage.store.due_schedules(&self.leader, None, most).await.unwrap().expect("it leads")
     }
 
     async fn sent(&self) -> i64 {
@@ -210,9 +214,9 @@ async fn a_fire_at_an_old_snapshot_is_refused() {
 }
 
 /// How many pages a look at what is due touches.
-async fn pages(client: &Client) -> i64 {
-    let explain = "explain (analyze, buffers, format json) select * from fencepost._schedules_due(100)";
-    let plan: serde_json::Value = serde_json::from_str(&value::<Json>(client, explain).await.0).unwrap();
+async fn pages(client: &Client, look: &str) -> i64 {
+    let explain = format!("explain (analyze, buffers, format json) {look}");
+    let plan: serde_json::Value = serde_json::from_str(&value::<Json>(client, &explain).await.0).unwrap();
     let count = |what: &str| plan[0]["Plan"][what].as_i64().unwrap();
     count("Shared Hit Blocks") + count("Shared Read Blocks")
 }
@@ -224,8 +228,9 @@ async fn a_look_costs_what_is_due() {
     ground.put("s").await;
     ground.stage.pass(5);
     let client = ground.stage.client().await;
-    run(&client, "select * from fencepost._schedules_due(100)").await;
-    let before = pages(&client).await;
+    let look = format!("select * from fencepost._schedules_lead('leader', {}, null, 100, 1000)", ground.leader.epoch);
+    run(&client, &look).await;
+    let before = pages(&client, &look).await;
     run(
         &client,
         "insert into fencepost.schedule (name, spec, zone, queue, kind, payload, misfire, jitter, anchor_at, paused, next_at, due_at)
@@ -234,9 +239,9 @@ async fn a_look_costs_what_is_due() {
                 then fencepost._clock() + n * interval '1 minute' end) d",
     )
     .await;
-    let due = ground.stage.store.due_schedules(100).await.unwrap();
+    let due = ground.look(100).await;
     assert_eq!((due.schedules.len(), due.next_due_at.is_some()), (1, true));
-    let after = pages(&client).await;
+    let after = pages(&client, &look).await;
     assert!(after <= before + 10, "{before} pages with one schedule, {after} with 10,001");
 }
 
@@ -255,7 +260,7 @@ async fn a_thousand_schedules_fire_in_one_call() {
     .await;
     let mut took = Vec::new();
     for round in 1..=5 {
-        let due = ground.stage.store.due_schedules(1_000).await.unwrap();
+        let due = ground.look(1_000).await;
         assert_eq!(due.schedules.len(), 1_000);
         let tick = |status: &fencepost_core::ScheduleStatus| Tick {
             name: status.definition.name.clone(),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fencepost_core::schedule::{ScheduleStatus, Tick, TickOutcome};
 use fencepost_core::{
-    AcquireLease, Acquired, Error, HolderName, Kind, LeaseName, LeaseToken, Renewal, Result, Retry, Store, Timestamp,
+    AcquireLease, Acquired, Due, Error, HolderName, Kind, LeaseName, LeaseToken, Result, Retry, Store, Timestamp,
     Topic, Ttl,
 };
 use fencepost_schedule::Schedule;
@@ -27,7 +27,8 @@ pub const LEADER: &str = "fencepost/schedules";
 /// The TTL of that lease, unless told.
 const TTL: Duration = Duration::from_secs(10);
 
-/// How long the leader sleeps at most without looking: a clock that is set forward makes schedules due earlier than was told.
+/// How long the leader sleeps at most without looking, however long its lease is: a clock that is set forward makes schedules due earlier
+/// than was told.
 const CEILING: Duration = Duration::from_secs(30);
 
 /// How soon it looks again where what is due cannot be dealt with.
@@ -100,7 +101,8 @@ impl Scheduler {
         self
     }
 
-    /// Leads until it is stopped, if nobody else does: renews the lease before each look at what is due, and while it sleeps.
+    /// Leads until it is stopped, if nobody else does: each look at what is due renews the lease, and so often that it also does while
+    /// nothing is due.
     ///
     /// The lease is given back whenever this ends and still has it. Dropped, it leaves the lease to expire.
     ///
@@ -144,8 +146,8 @@ impl Scheduler {
             self.observer.hear(ScheduleEvent::Lost { epoch: token.epoch });
             return outcome;
         }
-        // What came of the term is told, whatever comes of this: the lease ends by itself.
-        let released = timeout(self.request.ttl.get(), self.store.release_lease(token)).await;
+        // What came of the term is told, whatever comes of this, and before the lease ends by itself.
+        let released = timeout(self.request.ttl.get() / 3, self.store.release_lease(token)).await;
         if let Ok(Err(error)) = released {
             tracing::debug!(%error, "the lease of the scheduler was not given back");
         }
@@ -159,50 +161,40 @@ impl Scheduler {
             if stop.is_cancelled() {
                 return Ok(());
             }
-            self.renew(token).await?;
-            let looks_at = match self.round(token, &mut is_first).await {
-                Ok(looks_at) => {
+            let (looked, due) = self.look(token).await?;
+            let looks_at = match self.fire(token, &due, &mut is_first).await {
+                Ok(rest) => {
                     failures = 0;
-                    looks_at
+                    looked + rest
                 }
-                // The lease is renewed before the next attempt, which finds what this one has done.
+                // The next attempt finds what this one has done.
                 Err(error) if error.retry() != Retry::Never && failures + 1 < ATTEMPTS => {
                     failures += 1;
                     Instant::now() + self.request.ttl.get() / (3 * ATTEMPTS)
                 }
                 Err(error) => return Err(error),
             };
-            loop {
-                let renews_at = Instant::now() + self.request.ttl.get() / 3;
-                tokio::select! {
-                    biased;
-                    () = stop.cancelled() => return Ok(()),
-                    // Of a store that was closed the renewal tells.
-                    _ = changed.woken() => break,
-                    () = sleep_until(looks_at) => break,
-                    renewed = async { sleep_until(renews_at).await; self.renew(token).await } => renewed?,
-                }
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return Ok(()),
+                // Of a store that was closed the renewal tells.
+                _ = changed.woken() => {}
+                () = sleep_until(looks_at.min(looked + self.request.ttl.get() / 3)) => {}
             }
         }
     }
 
-    async fn round(&self, token: &LeaseToken, is_first: &mut bool) -> Result<Instant> {
-        if *is_first {
-            self.revive().await?;
-            *is_first = false;
-        }
-        self.fire_due(token).await
-    }
-
-    /// Renews the lease: attempts it a few times within a third of the TTL, each in bounded time.
-    async fn renew(&self, token: &LeaseToken) -> Result<()> {
+    /// Renews the lease and looks for what is due: attempts it a few times within a third of the TTL, each in bounded time. Returns also
+    /// when it looked.
+    async fn look(&self, token: &LeaseToken) -> Result<(Instant, Due)> {
         let bound = self.request.ttl.get() / (3 * ATTEMPTS);
         let mut attempt = 1;
         loop {
-            let ends = Instant::now() + bound;
-            let error = match timeout(bound, self.store.renew_lease(token, Some(self.request.ttl))).await {
-                Ok(Ok(Renewal::Held)) => return Ok(()),
-                Ok(Ok(Renewal::Lost)) => return Err(leadership_lost("the lease was lost".into())),
+            let looked = Instant::now();
+            let look = self.store.due_schedules(token, Some(self.request.ttl), BATCH);
+            let error = match timeout(bound, look).await {
+                Ok(Ok(Some(due))) => return Ok((looked, due)),
+                Ok(Ok(None)) => return Err(leadership_lost("the lease was lost".into())),
                 Ok(Err(error)) => error,
                 Err(_) => late(),
             };
@@ -211,7 +203,7 @@ impl Scheduler {
                 return Err(error);
             }
             attempt += 1;
-            sleep_until(ends).await;
+            sleep_until(looked + bound).await;
         }
     }
 
@@ -229,12 +221,14 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Fires what is due, as much as one commit takes; when to look again.
-    async fn fire_due(&self, token: &LeaseToken) -> Result<Instant> {
-        let looked = Instant::now();
-        let due = self.bounded(self.store.due_schedules(BATCH)).await?;
-        let in_time = |at: Timestamp| looked + at.since(due.now).min(CEILING);
-        let others = due.next_due_at.map_or(looked + CEILING, in_time);
+    /// Fires what is due, as much as one commit takes; how long after the look the next one is to come.
+    async fn fire(&self, token: &LeaseToken, due: &Due, is_first: &mut bool) -> Result<Duration> {
+        if *is_first {
+            self.revive().await?;
+            *is_first = false;
+        }
+        let until = |at: Timestamp| at.since(due.now);
+        let others = due.next_due_at.map_or(CEILING, until).min(CEILING);
         if due.schedules.is_empty() {
             return Ok(others);
         }
@@ -246,15 +240,15 @@ impl Scheduler {
         })?;
         self.tell(&due.schedules, &ticks, &outcomes);
         if ticks.len() < due.schedules.len() || outcomes.contains(&TickOutcome::Changed) {
-            return Ok(Instant::now());
+            return Ok(Duration::ZERO);
         }
         let is_stuck = |tick: &Tick| {
             tick.next.is_some_and(|next| next.due_at <= due.now && tick.fires.is_empty() && tick.missed == 0)
         };
         if ticks.iter().any(is_stuck) {
-            return Ok(Instant::now() + AGAIN);
+            return Ok(AGAIN);
         }
-        let next = ticks.iter().filter_map(|tick| tick.next).map(|next| in_time(next.due_at)).min();
+        let next = ticks.iter().filter_map(|tick| tick.next).map(|next| until(next.due_at)).min();
         Ok(next.map_or(others, |next| next.min(others)))
     }
 

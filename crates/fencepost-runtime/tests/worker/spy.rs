@@ -75,6 +75,11 @@ impl Spy {
         self.hangs.send_replace(hangs);
     }
 
+    /// How many calls were made.
+    pub fn all_calls(&self) -> usize {
+        self.calls.lock().unwrap().len()
+    }
+
     /// How often a call was made, by its name.
     pub fn calls(&self, name: &str) -> usize {
         self.calls.lock().unwrap().iter().filter(|call| **call == name).count()
@@ -84,7 +89,7 @@ impl Spy {
         self.calls.lock().unwrap().push(name);
         let panics = self.panics.lock().unwrap().take_if(|panics| *panics == name).is_some();
         assert!(!panics, "as asked");
-        let renews = matches!(name, "heartbeat" | "renew_slot" | "renew_lease");
+        let renews = matches!(name, "heartbeat" | "renew_slot" | "renew_lease" | "due_schedules");
         let mut hangs = self.hangs.subscribe();
         let slow = *hangs.borrow();
         let takes = match slow {
@@ -102,6 +107,10 @@ impl Spy {
             Hangs::Everything => false,
         };
         let _ = hangs.wait_for(free).await;
+    }
+
+    fn fail_renewal(&self) -> Result<()> {
+        self.failing_renewals.lock().unwrap().map_or(Ok(()), |error| Err(error()))
     }
 
     async fn released(&self, answer: Result<Release>) -> Result<Release> {
@@ -125,9 +134,7 @@ impl Leases for Spy {
 
     async fn renew_lease(&self, token: &LeaseToken, ttl: Option<Ttl>) -> Result<Renewal> {
         self.call("renew_lease").await;
-        if let Some(error) = *self.failing_renewals.lock().unwrap() {
-            return Err(error());
-        }
+        self.fail_renewal()?;
         self.store.renew_lease(token, ttl).await
     }
 
@@ -378,9 +385,10 @@ impl Schedules for Spy {
         self.store.run_schedule(name).await
     }
 
-    async fn due_schedules(&self, max: u32) -> Result<Due> {
+    async fn due_schedules(&self, leader: &LeaseToken, ttl: Option<Ttl>, max: u32) -> Result<Option<Due>> {
         self.call("due_schedules").await;
-        self.store.due_schedules(max).await
+        self.fail_renewal()?;
+        self.store.due_schedules(leader, ttl, max).await
     }
 
     async fn fire_schedules(&self, leader: &LeaseToken, ticks: &[Tick]) -> Result<Vec<TickOutcome>> {

@@ -39,7 +39,7 @@ fn a_thousand_schedules_fire_in_one_commit() {
             puts.spawn(async move { store.put_schedule(&definition, first, start).await });
         }
         assert!(puts.join_all().await.into_iter().all(|put| put.unwrap() == Put::Created));
-        let due = store.due_schedules(10_000).await.unwrap();
+        let due = store.due_schedules(&leader, None, 10_000).await.unwrap().unwrap();
         assert_eq!(due.schedules.len(), 1_000);
         let mut took = Vec::new();
         for round in 0..5 {

@@ -1,4 +1,4 @@
--- How schedules stand, and which are due. Reads only.
+-- How schedules stand, and which are due.
 
 -- One schedule, or all by name.
 create or replace function fencepost._schedules(of text default null) returns setof fencepost.schedule
@@ -19,9 +19,13 @@ begin
 end
 $$;
 
--- The schedules that are due, by when they are, at most `most`; then a row without one, which says when the first is due that is not among
--- them. `moment` is when was looked.
-create or replace function fencepost._schedules_due(most integer, out moment timestamptz, out later timestamptz, out due fencepost.schedule)
+-- Renews the leader's lease. Unless it is lost: the schedules that are due, by when they are, at most `most` and with `bytes` of payloads
+-- unless it is one; then a row without one, which says when the first is due that is not among them. `moment` is when was looked.
+-- Locks: as renewing a lease.
+create or replace function fencepost._schedules_lead(
+    leader text, epoch bigint, ttl interval, most integer, bytes bigint,
+    out moment timestamptz, out later timestamptz, out due fencepost.schedule
+)
 returns setof record
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -30,14 +34,19 @@ set enable_bitmapscan = off
 set jit = off
 set max_parallel_workers_per_gather = 0
 set plan_cache_mode = force_generic_plan
+set lock_timeout = '5s'
 as $$
 declare
     one fencepost.schedule;
     many integer := 0;
 begin
+    if not fencepost._any_lease_renew(leader, epoch, ttl) then
+        return;
+    end if;
     moment := fencepost._clock();
     for one in select * from fencepost.schedule s where s.due_at is not null order by s.due_at, s.name limit most + 1 loop
-        if many = most or one.due_at > moment then
+        bytes := bytes - octet_length(one.payload);
+        if many = most or (many > 0 and bytes < 0) or one.due_at > moment then
             later := one.due_at;
             exit;
         end if;

@@ -76,12 +76,13 @@ as $$
         and (present.problem is null or present.due_at is not null or present.paused)
 $$;
 
--- Wakes who waits for schedules, once the transaction commits.
+-- Wakes who waits for schedules, once the transaction commits. Notifies whether or not somebody sleeps: changes are rare, and a leader
+-- that need not register asks nothing while it is idle.
 create or replace function fencepost._schedules_changed() returns void
 language plpgsql
 as $$
 begin
-    perform nextval('fencepost.schedule_changes'), fencepost._wake('schedules');
+    perform nextval('fencepost.schedule_changes'), pg_notify('fencepost', fencepost._topic_hash('schedules')::text);
 end
 $$;
 
