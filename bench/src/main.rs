@@ -6,6 +6,7 @@
 mod figures;
 mod peers;
 mod postgres;
+mod schedules;
 mod soak;
 mod sqlite;
 mod subject;
@@ -25,6 +26,8 @@ enum Command {
     Postgres(Box<postgres::Options>),
     /// PostgreSQL for a long time at half load, while workers are killed.
     Soak(soak::Options),
+    /// The scheduler, on SQLite and on PostgreSQL.
+    Schedules(schedules::Options),
     /// Beside a peer, in a program of its own.
     Peers(peers::Options),
 }
@@ -62,10 +65,14 @@ async fn run() -> Outcome<()> {
     if words == [soak::WORKER] {
         return soak::work().await;
     }
+    if words == [schedules::LEAD] {
+        return schedules::lead().await;
+    }
     match Command::parse() {
         Command::Sqlite(place) => sqlite::run(place.rounds, &place.folder).await,
         Command::Postgres(options) => postgres::run(*options).await,
         Command::Soak(options) => soak::run(options).await,
+        Command::Schedules(options) => schedules::run(&options).await,
         Command::Peers(options) => peers::run(&options).await,
     }
 }

@@ -31,7 +31,8 @@ impl Schedules for SqliteStore {
         self.transact("put_schedule", move |group| {
             group.queue(&definition.queue)?;
             let present = load(group.connection(), &definition.name)?;
-            let (put, stored) = judge_put(present.as_ref(), &definition, next, anchor_at);
+            let (put, stored) =
+                judge_put(present.as_ref().map(|present| &present.status), &definition, next, anchor_at);
             if let Some(status) = stored {
                 store(group.connection(), &status)?;
                 changed(group)?;
@@ -78,7 +79,7 @@ impl Schedules for SqliteStore {
 
     async fn schedule(&self, name: &ScheduleName) -> Result<Option<ScheduleStatus>> {
         let name = name.clone();
-        self.read("schedule", move |snapshot| load(snapshot, &name)).await
+        self.read("schedule", move |snapshot| Ok(load(snapshot, &name)?.map(|stored| stored.status))).await
     }
 
     async fn schedule_status(&self) -> Result<Vec<ScheduleStatus>> {
@@ -147,11 +148,12 @@ fn due(group: &mut Group<'_>, limit: usize) -> Result<Due> {
 }
 
 fn tick_one(group: &mut Group<'_>, tick: &Tick) -> Result<TickOutcome> {
-    let Some(status) = load(group.connection(), &tick.name)? else { return Ok(TickOutcome::Changed) };
-    let Judged::Fire(times) = judge_tick(Some(&status), tick) else { return Ok(TickOutcome::Changed) };
+    let Some(stored) = load(group.connection(), &tick.name)? else { return Ok(TickOutcome::Changed) };
+    let status = &stored.status;
+    let Judged::Fire(times) = judge_tick(Some(status), tick) else { return Ok(TickOutcome::Changed) };
     let ScheduleDefinition { queue, .. } = &status.definition;
     if !times.is_empty() && group.find_queue(queue)?.is_none() {
-        go_on(group.connection(), &status.found_no_queue(tick, times.len()), &[])?;
+        go_on(group.connection(), &stored, &status.found_no_queue(tick, times.len()), &[])?;
         return Ok(TickOutcome::TargetGone);
     }
     let fired_at = group.now()?;
@@ -159,16 +161,17 @@ fn tick_one(group: &mut Group<'_>, tick: &Tick) -> Result<TickOutcome> {
     let ids = if times.is_empty() { Vec::new() } else { append_all(group, queue, &messages)? };
     let fired: Vec<Fired> =
         times.into_iter().zip(ids).map(|(nominal_at, message)| Fired { nominal_at, fired_at, message }).collect();
-    go_on(group.connection(), &status.went_on(tick, &fired), &fired)?;
+    go_on(group.connection(), &stored, &status.went_on(tick, &fired), &fired)?;
     group.record(fired_at)?;
     Ok(TickOutcome::Fired(fired))
 }
 
-/// Stores a schedule after a tick, with what it has fired.
-fn go_on(connection: &Connection, status: &ScheduleStatus, fired: &[Fired]) -> Result<()> {
+/// Stores how a schedule stands after a tick, and what it has fired.
+fn go_on(connection: &Connection, stored: &Stored, status: &ScheduleStatus, fired: &[Fired]) -> Result<()> {
+    let (Stored { id, fires, .. }, many) = (stored, fired.len() as i64);
     let (next, last) = (status.next, status.last);
     let values = (
-        status.definition.name.as_str(),
+        id,
         status.revision,
         next.map(|next| next.nominal_at.as_micros()),
         next.map(|next| next.due_at.as_micros()),
@@ -176,18 +179,17 @@ fn go_on(connection: &Connection, status: &ScheduleStatus, fired: &[Fired]) -> R
         last.map(|last| last.fired_at.as_micros()),
         last.map(|last| last.message.get()),
         stored_count(status.missed),
-        fired.len() as i64,
+        many,
         status.problem.as_deref(),
     );
-    let (id, fires): (i64, i64) =
-        one(connection, include_str!("../sql/schedule/go_on.sql"), values, |row| Ok((row.get(0)?, row.get(1)?)))?;
+    execute(connection, include_str!("../sql/schedule/go_on.sql"), values)?;
     for Fired { nominal_at, fired_at, message } in &fired[fired.len().saturating_sub(FIRES_KEPT)..] {
         let values = (id, nominal_at.as_micros(), fired_at.as_micros(), message.get());
         execute(connection, include_str!("../sql/schedule/record.sql"), values)?;
     }
     // Once in so many fires: what is too many is not told, and is at most as much again.
     let kept = FIRES_KEPT as i64;
-    if (fires - fired.len() as i64) / kept < fires / kept {
+    if fires / kept < (fires + many) / kept {
         execute(connection, include_str!("../sql/schedule/trim.sql"), [id])?;
     }
     Ok(())
@@ -201,12 +203,22 @@ fn changed(group: &mut Group<'_>) -> Result<()> {
 }
 
 fn present(connection: &Connection, name: &ScheduleName) -> Result<ScheduleStatus> {
-    load(connection, name)?.ok_or_else(|| no_schedule(name))
+    let stored = load(connection, name)?.ok_or_else(|| no_schedule(name))?;
+    Ok(stored.status)
 }
 
-fn load(connection: &Connection, name: &ScheduleName) -> Result<Option<ScheduleStatus>> {
-    let found = find(connection, include_str!("../sql/schedule/load.sql"), [name.as_str()], Columns::of)?;
-    found.map(Columns::decode).transpose()
+/// A schedule, with what else its row has.
+struct Stored {
+    status: ScheduleStatus,
+    id: i64,
+    /// How many times it has fired.
+    fires: i64,
+}
+
+fn load(connection: &Connection, name: &ScheduleName) -> Result<Option<Stored>> {
+    let sql = include_str!("../sql/schedule/load.sql");
+    let found = find(connection, sql, [name.as_str()], |row| Ok((Columns::of(row)?, row.get(21)?, row.get(22)?)))?;
+    found.map(|(columns, id, fires)| Ok(Stored { status: columns.decode()?, id, fires })).transpose()
 }
 
 fn store(connection: &Connection, status: &ScheduleStatus) -> Result<()> {
