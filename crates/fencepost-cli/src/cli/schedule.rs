@@ -25,6 +25,12 @@ Examples:
   fencepost schedule list
   fencepost schedule list --json";
 
+const SHOW_HELP: &str = "\
+Of what it has fired the last 100 are there, each with its nominal time and how much later it was sent.
+
+Examples:
+  fencepost schedule show report";
+
 const PREVIEW_HELP: &str = "\
 Examples:
   fencepost schedule preview report
@@ -67,6 +73,9 @@ pub enum ScheduleCommand {
     /// List the schedules: when each fires next, and who leads
     #[command(after_help = LIST_HELP)]
     List,
+    /// Show a schedule, and what it has fired
+    #[command(after_help = SHOW_HELP)]
+    Show(ScheduleNameArgs),
     /// Remove a schedule
     #[command(after_help = REMOVE_HELP)]
     Remove(ScheduleNameArgs),

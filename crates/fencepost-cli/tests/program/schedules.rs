@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::time::{Duration, Instant};
 
-use fencepost::Timestamp;
+use fencepost::runtime::LEADER;
+use fencepost::{
+    AcquireLease, HolderName, LeaseName, NextFire, QueueName, ScheduleDefinition, ScheduleName, Timestamp,
+};
 use fencepost_test_support::Random;
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
@@ -18,6 +21,8 @@ on_each_engine! {
     bad_schedules_are_refused_before_anything_is_stored,
     b08_leaders_that_are_killed_stopped_and_cut_off_fire_each_time_once,
     b05_another_leads_when_the_leader_ends,
+    what_a_schedule_has_fired_is_shown,
+    b11_what_keeps_schedules_from_firing_is_found,
 }
 
 fn schedule(place: &Place, args: &[&str]) -> (i32, Value) {
@@ -103,6 +108,71 @@ fn a_preview_shows_gaps_and_overlaps() {
     assert_eq!(schedule(&place, &["preview", "@daily", "--store", away]).0, 0);
     assert_eq!(schedule(&place, &["preview", "nothing", "--store", away]).0, 4);
     assert_eq!(schedule(&place, &["preview", "* * * * *", "--count", "0"]).0, 2);
+}
+
+/// Serves until something was told that has this in it.
+fn serve_until(place: &Place, word: &str) {
+    let mut leader = Running::start(place, &SERVE);
+    while !said(&mut leader).contains(word) {}
+    kill_process(leader.pid(), Signal::TERM).unwrap();
+    assert_eq!(leader.ended().status, 0);
+}
+
+fn what_a_schedule_has_fired_is_shown() {
+    let place = place();
+    let put = ["put", "s", "@every 1s", "--queue", "q", "--payload", "hello", "--key", "k"];
+    assert_eq!(schedule(&place, &put).0, 0);
+    assert_eq!(schedule(&place, &["show", "s"]).1["fires"], Value::Array(Vec::new()));
+    serve_until(&place, "\"fired\"");
+    let (status, shown) = schedule(&place, &["show", "s"]);
+    let fired = &shown["fires"][0];
+    let tail = place.run(&["tail", "q", "--json"]).stdout;
+    let message: Value = serde_json::from_str(tail.lines().next().unwrap()).unwrap();
+    assert_eq!((status, &shown["key"], &fired["message_id"]), (0, &"k".into(), &message["id"]));
+    let at = |value: &Value| value.as_str().unwrap().parse::<Timestamp>().unwrap();
+    assert_eq!(at(&fired["nominal_at"]), at(&message["headers"]["fencepost-nominal-time"]));
+    assert!(at(&fired["fired_at"]) >= at(&fired["nominal_at"]));
+    let screen = place.run(&["schedule", "show", "s"]).stdout;
+    assert!(["nominal time", "hello", "@every 1s"].iter().all(|text| screen.contains(text)), "{screen}");
+    assert_eq!(schedule(&place, &["show", "none"]).1["error"]["code"], "not_found");
+}
+
+/// The codes of what `doctor` finds, in their order.
+fn found(place: &Place) -> Vec<String> {
+    let answer = place.run(&["doctor", "--json"]).json();
+    let findings = answer["findings"].as_array().unwrap().iter();
+    let of_schedules = |code: &&str| ["schedule_problem", "schedules_late", "nobody_fires"].contains(code);
+    findings.filter_map(|finding| finding["code"].as_str()).filter(of_schedules).map(str::to_owned).collect()
+}
+
+/// B11: what a leader cannot fire is told of by every command that says how things are, and so is that there is none.
+fn b11_what_keeps_schedules_from_firing_is_found() {
+    let place = place();
+    assert_eq!(place.run(&["queue", "create", "gone"]).status, 0);
+    assert_eq!(schedule(&place, &["put", "s", "@every 1s", "--queue", "gone"]).0, 0);
+    assert_eq!(found(&place), Vec::<String>::new());
+    assert_eq!(place.run(&["queue", "drop", "gone", "--force"]).status, 0);
+    serve_until(&place, "\"target_gone\"");
+    assert_eq!(found(&place), ["schedule_problem"]);
+    let screen = place.run(&["status"]).stdout;
+    assert!(screen.contains("1 schedule with a problem: `fencepost doctor` says what to do"), "{screen}");
+    let metrics = place.run(&["status", "--prometheus"]).stdout;
+    assert!(metrics.contains("fencepost_schedules{state=\"problem\"} 1\n"), "{metrics}");
+    assert_eq!(schedule(&place, &["remove", "s"]).0, 0);
+
+    place.with_store(async |store| {
+        let queue = QueueName::new("q")?;
+        let nominal_at = Timestamp::from_micros(store.now().await?.as_micros() - 120_000_000);
+        let definition = ScheduleDefinition::new(ScheduleName::new("late")?, "@every 1s", queue);
+        let next = NextFire { nominal_at, due_at: nominal_at };
+        store.put_schedule(&definition, Some(next), nominal_at).await.map(drop)
+    });
+    assert_eq!(found(&place), ["nobody_fires"]);
+    place.with_store(async |store| {
+        let leads = AcquireLease::new(LeaseName::new(LEADER)?, HolderName::new("stuck")?);
+        store.acquire_lease(&leads).await.map(drop)
+    });
+    assert_eq!(found(&place), ["schedules_late"]);
 }
 
 /// Three leaders at once, and a second of trouble after the other.

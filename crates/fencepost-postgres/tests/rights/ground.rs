@@ -33,7 +33,9 @@ impl Ground {
                 select fencepost.send('{queue}', 'secret of {queue}'::text, key => 'k');
                 select fencepost.send('{queue}', 'dead of {queue}'::text, key => 'd');
                 select fencepost.send('{queue}', 'later of {queue}'::text, delay => '1 h');
-                select id from fencepost.send_once('{queue}', 'once of {queue}', 'once')"
+                select id from fencepost.send_once('{queue}', 'once of {queue}', 'once');
+                select fencepost._schedule_put('schedule of {queue}', '@daily', 'UTC', '{queue}', 'k', null, 'secret of {queue}',
+                    'one', 0, null, null, now(), now() + '1 day', now() + '1 day')"
             );
             self.run(&fill).await;
             let work = format!(
@@ -103,6 +105,7 @@ impl Ground {
                 (select string_agg(d::text, ' ' order by id) from fencepost.delayed d where queue_id = {number}),
                 (select string_agg(o::text, ' ') from fencepost.once o where queue_id = {number}),
                 (select string_agg(c::text, ' ') from fencepost.consumer c where queue_id = {number}),
+                (select string_agg(s::text, ' ') from fencepost.schedule s where queue = '{queue}'),
                 (select string_agg(l::text, ' ' order by id) from fencepost._lease_state l where starts_with(name, '{queue}/')))"
         );
         self.value(&everything).await.unwrap()

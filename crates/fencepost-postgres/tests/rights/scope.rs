@@ -173,12 +173,14 @@ async fn the_functions_of_one_queue_reach_no_other() {
     ground.clear().await;
 }
 
-const SEEN: [(&str, &str); 6] = [
+const SEEN: [(&str, &str); 8] = [
     ("queue_status", "select distinct queue from fencepost.queue_status"),
     ("slot_status", "select distinct queue from fencepost.slot_status"),
     ("dead_letters", "select distinct queue from fencepost.dead_letters"),
     ("_consumer_report", "select distinct queue from fencepost._consumer_report()"),
     ("_dead_counts", "select distinct queue from fencepost._dead_counts()"),
+    ("schedule_status", "select queue from fencepost.schedule_status"),
+    ("_schedules", "select queue from fencepost._schedules()"),
     ("lease_status", "select distinct split_part(name, '/', 1) from fencepost.lease_status"),
 ];
 
@@ -187,7 +189,7 @@ const SEEN: [(&str, &str); 6] = [
 async fn views_show_what_was_granted_alone() {
     let Some(ground) = Ground::new().await else { return };
     ground.run("create schema lair; grant all on schema lair to public").await;
-    for (role, own) in [("producer", &[][..]), ("consumer", &SEEN[..5]), ("holder", &SEEN[5..])] {
+    for (role, own) in [("producer", &[][..]), ("consumer", &SEEN[..7]), ("holder", &SEEN[7..])] {
         let client = ground.client(role).await;
         for (name, sql) in SEEN {
             let rows = client.query(sql, &[]).await.unwrap();
@@ -202,7 +204,9 @@ async fn views_show_what_was_granted_alone() {
             begin insert into leaked values (what); return true; end $$",
         )
         .await;
-        for view in ["queue_status", "slot_status", "dead_letters", "lease_status"] {
+        for view in
+            ["queue_status", "slot_status", "dead_letters", "lease_status", "schedule_status", "_schedule_state"]
+        {
             run(&client, &format!("select * from fencepost.{view} v where pg_temp.leak(v::text)")).await;
         }
         for sql in [

@@ -1,9 +1,10 @@
 //! `fencepost doctor`: finds what is wrong, and says how to mend it. Changes nothing.
 //!
-//! `file` and `server` look at what the data is kept in, `queues` at what is kept.
+//! `file` and `server` look at what the data is kept in, `queues` and `schedules` at what is kept.
 
 mod file;
 mod queues;
+mod schedules;
 mod server;
 
 use fencepost::{Error, Kind, Result, Store};
@@ -99,6 +100,7 @@ async fn examine(store: &Store) -> Result<Vec<Finding>> {
     let mut findings = file::examine(store).await?;
     findings.extend(server::examine(store).await?);
     findings.extend(queues::examine(store).await?);
+    findings.extend(schedules::examine(store).await?);
     findings.sort_by_key(|finding| finding.severity);
     Ok(findings)
 }

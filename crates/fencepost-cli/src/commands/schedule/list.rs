@@ -1,10 +1,10 @@
 //! `fencepost schedule list`: when each schedule fires next, and who leads.
 
-use fencepost::lease::Phase;
 use fencepost::runtime::LEADER;
-use fencepost::{LeaseName, LeaseStatus, Result, ScheduleStatus, Store, Timestamp};
-use serde_json::{Value, json};
+use fencepost::{LeaseStatus, Result, ScheduleStatus, Store, Timestamp};
+use serde_json::json;
 
+use super::state;
 use crate::commands::lease;
 use crate::open;
 use crate::printer::Printer;
@@ -21,7 +21,7 @@ pub async fn run(url: &str, printer: &Printer) -> Result<()> {
         };
         printer.answer(human, || {
             json!({
-                "schedules": schedules.iter().map(json_of).collect::<Vec<_>>(),
+                "schedules": schedules.iter().map(state::json).collect::<Vec<_>>(),
                 "leader": leader.as_ref().map(|leader| lease::json(leader, now)),
             })
         })
@@ -29,13 +29,14 @@ pub async fn run(url: &str, printer: &Printer) -> Result<()> {
     .await
 }
 
+/// The leader's lease, where the caller may see that.
 async fn leader(store: &Store) -> Result<Option<LeaseStatus>> {
-    store.lease(&LeaseName::new(LEADER)?).await
+    Ok(store.lease_status().await?.into_iter().find(|lease| lease.name.as_str() == LEADER))
 }
 
 fn led_by(leader: Option<&LeaseStatus>, now: Timestamp) -> String {
-    let holding = leader.filter(|status| status.state.phase(now) == Phase::Live);
-    match holding.and_then(|status| status.state.holding.as_ref()) {
+    let holding = leader.filter(|lease| state::is_led_by(lease, now)).and_then(|lease| lease.state.holding.as_ref());
+    match holding {
         Some(holding) => {
             let since = text::duration(now.since(holding.since));
             format!("fired by {} for {since}", text::shown(holding.holder.as_str()))
@@ -56,43 +57,8 @@ fn table(schedules: &[ScheduleStatus], now: Timestamp) -> Table {
             status.next.map(|next| text::relative(next.due_at, now)).into(),
             status.last.map(|last| text::relative(last.fired_at, now)).into(),
             status.missed.into(),
-            state(status).into(),
+            state::in_words(status).into(),
         ]);
     }
     table
-}
-
-/// How a schedule stands, in words.
-fn state(status: &ScheduleStatus) -> String {
-    match &status.problem {
-        Some(problem) => format!("problem: {}", text::excerpt(problem, 60)),
-        None if status.is_paused => "paused".into(),
-        None if status.next.is_none() => "over".into(),
-        None => "waiting".into(),
-    }
-}
-
-/// A schedule for programs.
-fn json_of(status: &ScheduleStatus) -> Value {
-    let definition = &status.definition;
-    json!({
-        "name": definition.name.as_str(),
-        "spec": definition.spec,
-        "zone": definition.zone,
-        "queue": definition.queue.as_str(),
-        "kind": definition.kind.as_str(),
-        "key": definition.key.as_ref().map(|key| key.as_str()),
-        "misfire": definition.misfire.to_string(),
-        "jitter_ms": u64::try_from(definition.jitter.as_millis()).unwrap_or(u64::MAX),
-        "from": definition.from.map(text::rfc3339),
-        "until": definition.until.map(text::rfc3339),
-        "paused": status.is_paused,
-        "next_at": status.next.map(|next| text::rfc3339(next.nominal_at)),
-        "due_at": status.next.map(|next| text::rfc3339(next.due_at)),
-        "last_at": status.last.map(|last| text::rfc3339(last.nominal_at)),
-        "last_fired_at": status.last.map(|last| text::rfc3339(last.fired_at)),
-        "last_message_id": status.last.map(|last| last.message.get()),
-        "missed": status.missed,
-        "problem": status.problem,
-    })
 }

@@ -5,6 +5,8 @@ mod list;
 mod preview;
 mod put;
 mod serve;
+mod show;
+pub mod state;
 
 use fencepost::refusal::no_schedule;
 use fencepost::{Result, ScheduleName, ScheduleStatus, Store};
@@ -17,6 +19,7 @@ pub async fn run(url: &str, command: ScheduleCommand, printer: &Printer) -> Resu
     match command {
         ScheduleCommand::Put(args) => put::run(url, &args, printer).await,
         ScheduleCommand::List => list::run(url, printer).await,
+        ScheduleCommand::Show(args) => show::run(url, &args, printer).await,
         ScheduleCommand::Remove(args) => change::remove(url, &args, printer).await,
         ScheduleCommand::Pause(args) => change::pause(url, &args, printer).await,
         ScheduleCommand::Resume(args) => change::resume(url, &args, printer).await,

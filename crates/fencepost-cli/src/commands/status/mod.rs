@@ -7,11 +7,12 @@ use fencepost::postgres::ServerVitals;
 use fencepost::slot::Phase;
 use fencepost::sqlite::FileSize;
 use fencepost::{
-    ConsumerPath, ConsumerStatus, LeaseStatus, QueueStatus, Result, SlotStatus, Store, StoreInfo, Timestamp,
+    ConsumerPath, ConsumerStatus, LeaseStatus, QueueStatus, Result, ScheduleStatus, SlotStatus, Store, StoreInfo,
+    Timestamp,
 };
 use serde_json::{Value, json};
 
-use super::{consumer, lease, queue, slot};
+use super::{consumer, lease, queue, schedule, slot};
 use crate::cli::StatusArgs;
 use crate::open;
 use crate::printer::Printer;
@@ -39,6 +40,7 @@ struct Status {
     slots: Vec<SlotStatus>,
     dead: Vec<(ConsumerPath, u64)>,
     leases: Vec<LeaseStatus>,
+    schedules: Vec<ScheduleStatus>,
 }
 
 /// What the store is kept in.
@@ -86,6 +88,7 @@ impl Status {
             slots,
             dead: store.dead_counts(None).await?,
             leases: store.lease_status().await?,
+            schedules: store.schedule_status().await?,
             // ORDER: read last, so that nothing that is shown happened after it.
             now: store.now().await?,
         })
@@ -146,6 +149,7 @@ impl Status {
                 "queue": path.queue.as_str(), "consumer": path.consumer.as_str(), "dead": dead,
             })).collect::<Vec<_>>(),
             "leases": self.leases.iter().map(|status| lease::json(status, self.now)).collect::<Vec<_>>(),
+            "schedules": self.schedules.iter().map(schedule::state::json).collect::<Vec<_>>(),
         })
     }
 }

@@ -8,6 +8,7 @@ use std::fmt::{Display, Write};
 use fencepost::lease::Phase;
 
 use super::{Status, Storage};
+use crate::commands::schedule::{self, state::State};
 
 /// The document, a family of gauges after the other.
 pub fn exposition(status: &Status) -> String {
@@ -28,7 +29,20 @@ pub fn exposition(status: &Status) -> String {
         ([("state", name)], many)
     });
     text.gauge("fencepost_leases", "Leases by their state.", states);
+    schedules(&mut text, status);
     text.0
+}
+
+fn schedules(text: &mut Text, status: &Status) {
+    let all = &status.schedules;
+    let states = State::ALL
+        .map(|state| ([("state", state.as_str())], all.iter().filter(|schedule| State::of(schedule) == state).count()));
+    text.gauge("fencepost_schedules", "Schedules by their state.", states);
+    let overdue = schedule::state::overdue(all, status.now).unwrap_or_default().as_secs_f64();
+    let help = "How long ago the first schedule was due that was not fired; 0 without one.";
+    text.gauge("fencepost_schedules_overdue_seconds", help, [([], overdue)]);
+    let missed: u64 = all.iter().map(|schedule| schedule.missed).fold(0, u64::saturating_add);
+    text.gauge("fencepost_schedules_missed_times", "Times that schedules have left out.", [([], missed)]);
 }
 
 fn storage(text: &mut Text, storage: &Storage) {

@@ -7,6 +7,7 @@ use fencepost::slot::Phase;
 use fencepost::{QueueStatus, SlotStatus, StoreInfo, Timestamp};
 
 use super::{Slots, Status, Storage, role};
+use crate::commands::schedule::state::State;
 use crate::commands::{lease, slot};
 use crate::table::Table;
 use crate::text::{self, count, counted};
@@ -20,7 +21,7 @@ pub fn of(status: &Status) -> String {
     let mut screen = format!("store {location} ({engine} {engine_version}, schema version {schema_version})\n");
     screen += &storage(&status.storage);
     screen += &in_all(status);
-    for table in [queues(status), consumers(status), slots(status), leases(status)] {
+    for table in [queues(status), consumers(status), slots(status), leases(status), schedules(status)] {
         if !table.is_empty() {
             screen += &format!("\n{}", table.render());
         }
@@ -55,8 +56,12 @@ fn in_all(status: &Status) -> String {
     }
     let lag = status.consumers.iter().map(|consumer| consumer.lag).sum();
     let dead = status.dead.iter().map(|(_, dead)| dead).sum();
+    let schedules = match status.schedules.len() as u64 {
+        0 => String::new(),
+        many => format!(", {}", counted(many, "schedule")),
+    };
     format!(
-        "in all {}, {} {} behind, {}, {}\n",
+        "in all {}, {} {} behind, {}, {}{schedules}\n",
         counted(status.queues.len() as u64, "queue"),
         counted(status.consumers.len() as u64, "consumer"),
         counted(lag, "message"),
@@ -151,6 +156,26 @@ fn leases(status: &Status) -> Table {
     table
 }
 
+/// Schedules, those that need somebody first, then by when they are due.
+fn schedules(status: &Status) -> Table {
+    let mut table = Table::new(["schedule", "queue", "next", "last", "missed", "state"]);
+    let mut schedules: Vec<_> = status.schedules.iter().collect();
+    schedules.sort_by_key(|schedule| {
+        (schedule.problem.is_none(), oldest_first(schedule.next.map(|next| next.due_at)), &schedule.definition.name)
+    });
+    for told in schedules {
+        table.row([
+            text::excerpt(told.definition.name.as_str(), NAME).into(),
+            text::excerpt(told.definition.queue.as_str(), NAME).into(),
+            told.next.map(|next| text::relative(next.due_at, status.now)).into(),
+            told.last.map(|last| ago(last.fired_at, status.now)).into(),
+            told.missed.into(),
+            State::of(told).as_str().to_owned().into(),
+        ]);
+    }
+    table
+}
+
 fn oldest_first(at: Option<Timestamp>) -> (bool, Option<Timestamp>) {
     (at.is_none(), at)
 }
@@ -175,6 +200,8 @@ fn trouble(status: &Status) -> Option<String> {
     let blocked = (all.blocked > 0).then(|| format!("{} locked by a transaction", counted(all.blocked, "slot")));
     let given_up = format!("{} with an open batch that nobody works on", counted(all.given_up, "slot"));
     let given_up = (all.given_up > 0).then_some(given_up);
-    let found: Vec<_> = blocked.into_iter().chain(given_up).collect();
+    let troubled = status.schedules.iter().filter(|schedule| schedule.problem.is_some()).count() as u64;
+    let troubled = (troubled > 0).then(|| format!("{} with a problem", counted(troubled, "schedule")));
+    let found: Vec<_> = blocked.into_iter().chain(given_up).chain(troubled).collect();
     (!found.is_empty()).then(|| format!("{}: `fencepost doctor` says what to do", found.join(", ")))
 }

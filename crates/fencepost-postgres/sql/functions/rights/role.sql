@@ -44,10 +44,6 @@ begin
                     else '^_any_(?!send)' end),
             present_role);
     end loop;
-    -- Schedules send to any queue, so they are the administrators' alone.
-    if 'fencepost_admin' = any(present) then
-        grant select on fencepost.schedule_status to fencepost_admin;
-    end if;
     perform fencepost._give(q.id, named, fencepost._holders(q.id, named)) from fencepost.queue q, unnest(array['producer', 'consumer']) named;
     return array(select r.name from fencepost._roles() r where r.name <> all(present) order by r.name);
 end

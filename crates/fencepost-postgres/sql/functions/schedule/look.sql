@@ -1,23 +1,10 @@
 -- How schedules stand, and which are due.
 
--- One schedule, or all by name.
+-- One schedule, or all by name, of those that the caller may see.
 create or replace function fencepost._schedules(of text default null) returns setof fencepost.schedule
-language plpgsql stable security definer
+language sql stable
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
-set jit = off
-set max_parallel_workers_per_gather = 0
-set plan_cache_mode = force_generic_plan
-as $$
-begin
-    if of is not null then
-        return query select * from fencepost.schedule s where s.name = of;
-    else
-        return query select * from fencepost.schedule s order by s.name;
-    end if;
-end
-$$;
+as $$ select * from fencepost._schedule_state s where of is null or s.name = of order by s.name $$;
 
 -- Renews the leader's lease. Unless it is lost: the schedules that are due, by when they are, at most `most` and with `bytes` of payloads
 -- unless it is one; then a row without one, which says when the first is due that is not among them. `moment` is when was looked.

@@ -1,0 +1,51 @@
+//! What is wrong with schedules: some that cannot fire, and nobody who fires.
+
+use std::time::Duration;
+
+use fencepost::runtime::LEADER;
+use fencepost::{LeaseName, Result, ScheduleStatus, Store};
+
+use super::Finding;
+use crate::commands::schedule::state;
+use crate::text::{self, shell_word};
+
+/// How late a leader may be before nobody seems to lead: longer than its lease lives, unless that was asked for.
+const LATE: Duration = Duration::from_secs(60);
+
+/// Examines schedules, where the caller may see them.
+pub async fn examine(store: &Store) -> Result<Vec<Finding>> {
+    let (schedules, leases) = (store.schedule_status().await?, store.lease_status().await?);
+    // ORDER: read last, so that nothing that is seen happened after it.
+    let now = store.now().await?;
+    let mut findings: Vec<Finding> = schedules.iter().filter_map(troubled).collect();
+    if let Some(late) = state::overdue(&schedules, now).filter(|late| *late > LATE) {
+        let since = text::duration(late);
+        let due = schedules.iter().filter(|status| status.next.is_some_and(|next| next.due_at < now)).count() as u64;
+        let due = text::counted(due, "schedule");
+        if leases.iter().any(|lease| state::is_led_by(lease, now)) {
+            findings.push(Finding::warning(
+                "schedules_late",
+                format!("what was due {since} ago was not fired, though somebody leads: {due}"),
+                format!("see what the leader says; `fencepost lease show {}` says who it is", shell_word(LEADER)),
+            ));
+        } else if store.lease(&LeaseName::new(LEADER)?).await.is_ok() {
+            findings.push(Finding::warning(
+                "nobody_fires",
+                format!("nobody fires schedules, and {due} should have fired, the first {since} ago"),
+                "start `fencepost schedule serve`, or a `Scheduler` in your program; the misfire policies say what is made up for",
+            ));
+        }
+    }
+    Ok(findings)
+}
+
+fn troubled(status: &ScheduleStatus) -> Option<Finding> {
+    let (name, problem) = (&status.definition.name, status.problem.as_ref()?);
+    let word = shell_word(name.as_str());
+    let hint = match status.next {
+        Some(_) => format!("make the queue, or `fencepost schedule remove {word}`"),
+        None => format!("put it anew, or start a version that can read it; `fencepost schedule show {word}` shows it"),
+    };
+    let finding = Finding::warning("schedule_problem", format!("the schedule `{name}` does not fire: {problem}"), hint);
+    Some(finding.with("schedule", name.as_str()).with("problem", problem.as_str()))
+}
