@@ -159,9 +159,8 @@ impl Item {
             last = 7;
         }
         if first > last {
-            let (least, most) = (place.range().start().to_owned(), place.last());
-            let written = format!("write it as two ranges, `{first}-{most},{least}-{last}`");
-            return refuse("is a range that runs backwards", &written);
+            let forwards = forwards(place, first, last, parsed);
+            return refuse("is a range that runs backwards", &format!("write `{forwards}`"));
         }
         if first > place.last() {
             return Ok(Item::Range { first: 0, last: 0, step: 1 });
@@ -178,6 +177,22 @@ impl Item {
         let number = |number: u8| if number > place.last() { 0 } else { number };
         (first..=last).step_by(step.into()).fold(0, |set, at| set | 1 << number(at))
     }
+}
+
+/// What a range that runs backwards means, past the field's last number and on from its first one.
+fn forwards(place: Place, first: u8, last: u8, step: u8) -> String {
+    let (least, most) = (*place.range().start(), place.last());
+    // Only Sunday has a number past the last one.
+    match (first > most, step) {
+        (true, 1) => return format!("{least}-{last}"),
+        (true, step) => return format!("{least}-{last}/{step}"),
+        (false, 1) => return format!("{first}-{most},{least}-{last}"),
+        (false, _) => {}
+    }
+    let round = most - least + 1;
+    let numbers = (first..=last + round).step_by(step.into());
+    let numbers = numbers.map(|number| if number > most { number - round } else { number }.to_string());
+    numbers.collect::<Vec<_>>().join(",")
 }
 
 fn parse_step(place: Place, text: Part<'_>) -> Result<u8> {

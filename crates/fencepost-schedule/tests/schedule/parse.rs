@@ -113,6 +113,30 @@ fn a_refusal_points_at_its_place() {
 }
 
 #[test]
+fn what_a_refusal_tells_to_write_is_what_was_meant() {
+    for (text, written, meant) in [
+        ("0 22-4 * * *", "22-23,0-4", "0 22,23,0,1,2,3,4 * * *"),
+        ("0 20-5/3 * * *", "20,23,2,5", "0 20,23,2,5 * * *"),
+        ("0 0 25-5/3 * *", "25,28,31,3", "0 0 25,28,31,3 * *"),
+        ("0 0 * nov-feb/2 *", "11,1", "0 0 * 11,1 *"),
+        ("0 0 * * 5-1/2", "5,0", "0 0 * * 5,0"),
+        ("0 0 * * 7-1", "0-1", "0 0 * * 0,1"),
+        ("0 0 * * 7-3/2", "0-3/2", "0 0 * * 0,2"),
+        ("0 0 * * 7/2", "0-6/2", "0 0 * * 0,2,4,6"),
+    ] {
+        let error = refused(text);
+        let hint = error.hint().unwrap();
+        assert!(hint.contains(&format!("`{written}`")), "{text}: {hint}");
+        let instead = text.replace(error.fact("value").unwrap(), written);
+        let fires = |spec: &str| {
+            let timetable = timetable(spec, "UTC");
+            after(&timetable, at("2026-01-01T00:00:00Z")).map(|nominal| nominal.at).take(100).collect::<Vec<_>>()
+        };
+        assert_eq!(fires(&instead), fires(meant), "{text}");
+    }
+}
+
+#[test]
 fn a_text_that_is_wrong_as_a_whole_is_refused() {
     for (text, why) in [
         ("", "it is blank"),
