@@ -1,6 +1,7 @@
 //! Schedules: calls of the functions in `sql/functions/schedule`, and what their answers mean.
 
-use std::time::Duration;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use fencepost_core::schedule::{LOOK_BYTES, due_limit, nominal_time};
@@ -23,7 +24,7 @@ const STATUS: &str = "select * from fencepost._schedules($1)";
 const HISTORY: &str = "select * from fencepost._schedule_history($1)";
 const RUN: &str = "select * from fencepost._schedule_run($1)";
 const DUE: &str = "select (d.due).*, d.moment, d.later
-    from fencepost._schedules_lead($1, $2, $3 * interval '1 microsecond', $4, $5) d";
+    from fencepost._schedules_lead($1, $2, $3 * interval '1 microsecond', $4, $5, $6, $7) d";
 const FIRE: &str = "select * from fencepost._schedules_fire($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 
 /// How many columns a schedule has, after which come those of a look.
@@ -121,16 +122,20 @@ impl Schedules for PostgresStore {
     async fn due_schedules(&self, leader: &LeaseToken, ttl: Option<Ttl>, max: u32) -> Result<Option<Due>> {
         let limit = due_limit(max).map_err(|error| error.during("due_schedules"))?;
         let (name, epoch, ttl) = (leader.name.as_str(), leader.epoch.get(), ttl.map(Ttl::as_micros));
-        let values: [_; 5] = [
+        let (seen, instead) = self.looks().unzip();
+        let values: [_; 7] = [
             (&name as _, Type::TEXT),
             (&epoch as _, Type::INT8),
             (&ttl as _, Type::INT8),
             (&(limit as i32) as _, Type::INT4),
             (&(LOOK_BYTES as i64) as _, Type::INT8),
+            (&seen as _, Type::TIMESTAMPTZ),
+            (&instead as _, Type::TIMESTAMPTZ),
         ];
         let rows = self.write("due_schedules", DUE, &values).await?;
         let Some((last, due)) = rows.split_last() else { return Ok(None) };
         let now = column::<At>(last, COLUMNS)?.0;
+        self.looked(now);
         let next_due_at = column::<Option<At>>(last, COLUMNS + 1)?.map(|at| at.0);
         Ok(Some(Due { now, schedules: due.iter().map(status).collect::<Result<_>>()?, next_due_at }))
     }
@@ -168,7 +173,22 @@ impl Schedules for PostgresStore {
     }
 }
 
+/// When the last look for what is due was, by the server and by this host.
+#[derive(Debug, Default)]
+pub(crate) struct Looks(Mutex<Option<(Timestamp, Instant)>>);
+
 impl PostgresStore {
+    /// When the last look was, and when it would be now by half the time that has passed since: a server's clock that was set back would keep
+    /// schedules waiting for as long as the step. At half the speed it catches up.
+    fn looks(&self) -> Option<(At, At)> {
+        let last = *self.last_look().0.lock().expect("no panic while it is held");
+        last.map(|(seen, at)| (At(seen), At(seen + at.elapsed() / 2)))
+    }
+
+    fn looked(&self, now: Timestamp) {
+        *self.last_look().0.lock().expect("no panic while it is held") = Some((now, Instant::now()));
+    }
+
     async fn set_paused_schedule(
         &self,
         operation: &'static str,

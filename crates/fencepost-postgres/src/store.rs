@@ -16,6 +16,7 @@ use crate::error::{Effect, driver_error};
 use crate::listen::{Hearing, get};
 use crate::numbered::{NOT_GRANTED, OfAny};
 use crate::options::PostgresOptions;
+use crate::schedule::Looks;
 use crate::schema;
 use crate::source::{Source, VERSION};
 use crate::time::At;
@@ -38,6 +39,7 @@ struct Inner {
     is_limited: AtomicBool,
     runtime: Handle,
     info: StoreInfo,
+    last_look: Looks,
 }
 
 impl Drop for Inner {
@@ -91,8 +93,9 @@ impl PostgresStore {
             engine_version,
         };
         let (hub, watcher, closed) = (WakeHub::default(), Watcher::default(), AtomicBool::new(false));
-        let is_limited = AtomicBool::new(false);
-        let store = Self(Arc::new(Inner { connections, hub: hub.clone(), watcher, closed, is_limited, runtime, info }));
+        let (is_limited, last_look) = (AtomicBool::new(false), Looks::default());
+        let inner = Inner { connections, hub: hub.clone(), watcher, closed, is_limited, runtime, info, last_look };
+        let store = Self(Arc::new(inner));
         watch(&store, hub);
         Ok(store)
     }
@@ -149,6 +152,10 @@ impl PostgresStore {
 
     pub(crate) fn watcher(&self) -> &Watcher {
         &self.0.watcher
+    }
+
+    pub(crate) fn last_look(&self) -> &Looks {
+        &self.0.last_look
     }
 
     pub(crate) fn connections(&self) -> &Connections {

@@ -3,12 +3,16 @@
 use std::error::Error as _;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use fencepost::migrate::tokio_postgres;
 use fencepost::postgres::{PostgresOptions, PostgresStore};
 use fencepost::runtime::{CancellationToken, ScheduleEvent, ScheduleObserver, Scheduler, Scheduling};
-use fencepost::{Error, HolderName, Kind, Partitions, QueueName, Result, Schedule, ScheduleName, Spec, Ttl};
+use fencepost::{
+    BootInstant, Clock, Error, HolderName, HostClock, Kind, Partitions, QueueName, Result, Schedule, ScheduleName,
+    Spec, Timestamp, Ttl,
+};
 use fencepost_test_support::{FaultProxy, PgServer, skip_or_fail};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
@@ -196,4 +200,59 @@ async fn b09_an_idle_leader_asks_once_a_renewal_and_hears_of_changes() {
     assert!(since.elapsed() < Duration::from_secs(2), "{:?}", since.elapsed());
     leading.stop.cancel();
     assert!(leading.task.await.unwrap().is_ok());
+}
+
+/// This host's clocks, with a wall clock that is wrong by so much.
+#[derive(Debug, Default)]
+struct Wrong(AtomicI64);
+
+impl Clock for Wrong {
+    fn wall(&self) -> Timestamp {
+        Timestamp::from_micros(HostClock.wall().as_micros() + self.0.load(Ordering::Relaxed))
+    }
+
+    fn boot(&self) -> BootInstant {
+        HostClock.boot()
+    }
+
+    fn boot_id(&self) -> u64 {
+        HostClock.boot_id()
+    }
+}
+
+/// A clock that is set forward and back, of the host or of the server, makes nothing fire twice and keeps nothing from firing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b08_a_clock_that_is_set_neither_fires_twice_nor_starves() {
+    let Some(server) = skip_or_fail(PgServer::shared().await) else { return };
+    let (folder, database) = (tempfile::tempdir().unwrap(), server.database().await.unwrap());
+    let server = database.connect().await.unwrap();
+    let (file, url) = (format!("sqlite:{}", folder.path().join("app").display()), database.url());
+    tokio::join!(set_clocks("mem:", &server), set_clocks(&file, &server), set_clocks(&url, &server));
+}
+
+async fn set_clocks(url: &str, server: &tokio_postgres::Client) {
+    let clock = Arc::new(Wrong::default());
+    let store = fencepost::open(url).clock(clock.clone()).create(true).await.unwrap();
+    let mut leading = Leading::over(store.contract(), "@every 1s").await;
+    for hours in [0, 1, -1] {
+        clock.0.store(hours * 3_600_000_000, Ordering::Relaxed);
+        if store.as_postgres().is_some() {
+            let of_server = format!(
+                "create or replace function fencepost._clock() returns timestamptz language sql volatile parallel restricted
+                    as $$ select pg_catalog.clock_timestamp() + interval '{hours} hours' $$"
+            );
+            server.batch_execute(&of_server).await.unwrap();
+        }
+        // What was under way may still be of before.
+        for _ in 0..3 {
+            leading.hears("fired").await;
+        }
+    }
+    leading.stop.cancel();
+    leading.task.await.unwrap().unwrap();
+    let fired = store.schedule_history(&ScheduleName::new("s").unwrap()).await.unwrap();
+    assert!(fired.len() >= 9, "{url}: {fired:?}");
+    assert!(fired.windows(2).all(|pair| pair[0].nominal_at < pair[1].nominal_at), "{url}: {fired:?}");
+    assert_eq!(store.queue_status().await.unwrap()[0].stored, fired.len() as u64, "{url}");
+    store.close().await;
 }

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use fencepost::runtime::LEADER;
 use fencepost::{
-    AcquireLease, HolderName, LeaseName, NextFire, QueueName, ScheduleDefinition, ScheduleName, Timestamp,
+    AcquireLease, Acquired, HolderName, LeaseName, NextFire, QueueName, ScheduleDefinition, ScheduleName, Tick,
+    Timestamp,
 };
 use fencepost_test_support::Random;
 use rustix::process::{Signal, kill_process};
@@ -141,7 +142,8 @@ fn what_a_schedule_has_fired_is_shown() {
 fn found(place: &Place) -> Vec<String> {
     let answer = place.run(&["doctor", "--json"]).json();
     let findings = answer["findings"].as_array().unwrap().iter();
-    let of_schedules = |code: &&str| ["schedule_problem", "schedules_late", "nobody_fires"].contains(code);
+    let of_schedules =
+        |code: &&str| ["schedule_problem", "schedule_ahead", "schedules_late", "nobody_fires"].contains(code);
     findings.filter_map(|finding| finding["code"].as_str()).filter(of_schedules).map(str::to_owned).collect()
 }
 
@@ -168,11 +170,22 @@ fn b11_what_keeps_schedules_from_firing_is_found() {
         store.put_schedule(&definition, Some(next), nominal_at).await.map(drop)
     });
     assert_eq!(found(&place), ["nobody_fires"]);
-    place.with_store(async |store| {
+    let leader = place.with_store(async |store| {
         let leads = AcquireLease::new(LeaseName::new(LEADER)?, HolderName::new("stuck")?);
-        store.acquire_lease(&leads).await.map(drop)
+        match store.acquire_lease(&leads).await? {
+            Acquired::Granted { token, .. } => Ok(token),
+            refused => panic!("nobody leads: {refused:?}"),
+        }
     });
     assert_eq!(found(&place), ["schedules_late"]);
+    place.with_store(async |store| {
+        let name = ScheduleName::new("late")?;
+        let revision = store.schedule(&name).await?.expect("it is there").revision;
+        let fires = vec![store.now().await? + Duration::from_secs(3_600)];
+        let tick = Tick { name, revision, fires, missed: 0, next: None, problem: None };
+        store.fire_schedules(&leader, &[tick]).await.map(drop)
+    });
+    assert_eq!(found(&place), ["schedule_ahead"]);
 }
 
 /// Three leaders at once, and a second of trouble after the other.

@@ -228,7 +228,10 @@ async fn a_look_costs_what_is_due() {
     ground.put("s").await;
     ground.stage.pass(5);
     let client = ground.stage.client().await;
-    let look = format!("select * from fencepost._schedules_lead('leader', {}, null, 100, 1000)", ground.leader.epoch);
+    let look = format!(
+        "select * from fencepost._schedules_lead('leader', {}, null, 100, 1000, null, null)",
+        ground.leader.epoch
+    );
     run(&client, &look).await;
     let before = pages(&client, &look).await;
     run(

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fencepost::runtime::LEADER;
-use fencepost::{LeaseName, Result, ScheduleStatus, Store};
+use fencepost::{LeaseName, Result, ScheduleStatus, Store, Timestamp};
 
 use super::Finding;
 use crate::commands::schedule::state;
@@ -17,7 +17,8 @@ pub async fn examine(store: &Store) -> Result<Vec<Finding>> {
     let (schedules, leases) = (store.schedule_status().await?, store.lease_status().await?);
     // ORDER: read last, so that nothing that is seen happened after it.
     let now = store.now().await?;
-    let mut findings: Vec<Finding> = schedules.iter().filter_map(troubled).collect();
+    let each = |status| troubled(status).into_iter().chain(ahead(status, now));
+    let mut findings: Vec<Finding> = schedules.iter().flat_map(each).collect();
     if let Some(late) = state::overdue(&schedules, now).filter(|late| *late > LATE) {
         let since = text::duration(late);
         let due = schedules.iter().filter(|status| status.next.is_some_and(|next| next.due_at < now)).count() as u64;
@@ -48,4 +49,20 @@ fn troubled(status: &ScheduleStatus) -> Option<Finding> {
     };
     let finding = Finding::warning("schedule_problem", format!("the schedule `{name}` does not fire: {problem}"), hint);
     Some(finding.with("schedule", name.as_str()).with("problem", problem.as_str()))
+}
+
+/// A schedule that fired while a clock was far ahead: nothing is fired for a time that is not after its last one.
+fn ahead(status: &ScheduleStatus, now: Timestamp) -> Option<Finding> {
+    let (name, last) = (&status.definition.name, status.last?);
+    let ahead = last.nominal_at.since(now);
+    let word = shell_word(name.as_str());
+    let of = text::duration(ahead);
+    (ahead > LATE).then(|| {
+        Finding::warning(
+            "schedule_ahead",
+            format!("the schedule `{name}` has fired for a time that comes in {of}: a clock was ahead"),
+            format!("it fires again after that; `fencepost schedule remove {word}` and a new put let it begin anew"),
+        )
+        .with("schedule", name.as_str())
+    })
 }

@@ -7,10 +7,11 @@ set search_path = pg_catalog, pg_temp
 as $$ select * from fencepost._schedule_state s where of is null or s.name = of order by s.name $$;
 
 -- Renews the leader's lease. Unless it is lost: the schedules that are due, by when they are, at most `most` and with `bytes` of payloads
--- unless it is one; then a row without one, which says when the first is due that is not among them. `moment` is when was looked.
+-- unless it is one; then a row without one, which says when the first is due that is not among them. `moment` is when was looked: where the
+-- server's clock is behind `seen`, an earlier look's, it is `instead`.
 -- Locks: as renewing a lease.
 create or replace function fencepost._schedules_lead(
-    leader text, epoch bigint, ttl interval, most integer, bytes bigint,
+    leader text, epoch bigint, ttl interval, most integer, bytes bigint, seen timestamptz, instead timestamptz,
     out moment timestamptz, out later timestamptz, out due fencepost.schedule
 )
 returns setof record
@@ -31,6 +32,9 @@ begin
         return;
     end if;
     moment := fencepost._clock();
+    if moment < seen then
+        moment := instead;
+    end if;
     for one in select * from fencepost.schedule s where s.due_at is not null order by s.due_at, s.name limit most + 1 loop
         bytes := bytes - octet_length(one.payload);
         if many = most or (many > 0 and bytes < 0) or one.due_at > moment then
