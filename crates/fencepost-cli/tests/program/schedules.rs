@@ -232,7 +232,9 @@ fn trouble(seed: u64) {
     }
     for leader in leaders {
         let answer = leader.ended();
-        assert_eq!(answer.status, 0, "seed {seed}: {answer}");
+        // One that had just been started may have been cut off before it had a store.
+        let was_opening = answer.status == 4 && answer.json()["error"]["operation"] == "open";
+        assert!(answer.status == 0 || was_opening, "seed {seed}: {answer}");
     }
     let mut fired: BTreeMap<String, Vec<i64>> = BTreeMap::new();
     for line in place.run(&["tail", "q", "--json"]).stdout.lines() {
