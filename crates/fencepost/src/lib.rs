@@ -5,7 +5,7 @@
 //! that was paused and wakes up late changes nothing.
 //!
 //! ```
-//! use fencepost::{ClaimSlot, ConsumerPath, CreateConsumer, NewMessage, Partitions, Queues, SlotCount, Slots, WorkerName};
+//! use fencepost::{ClaimSlot, ConsumerPath, CreateConsumer, NewMessage, Partitions, SlotCount, WorkerName};
 //!
 //! # #[tokio::main]
 //! # async fn main() -> fencepost::Result<()> {
@@ -31,12 +31,16 @@
 mod open;
 
 pub use fencepost_core::*;
+#[doc(inline)]
 pub use fencepost_migrate as migrate;
 #[cfg(feature = "postgres")]
+#[doc(inline)]
 pub use fencepost_postgres as postgres;
+#[doc(inline)]
 pub use fencepost_runtime as runtime;
 pub use fencepost_schedule::{LocalTime, Nominal, Preview, Schedule, Shift, Spec, Timetable, Zone};
 #[cfg(feature = "sqlite")]
+#[doc(inline)]
 pub use fencepost_sqlite as sqlite;
 
 pub use open::{DEFAULT_URL, Open, Store, open};

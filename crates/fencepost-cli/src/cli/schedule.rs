@@ -61,6 +61,8 @@ const SERVE_HELP: &str = "\
 Start as many as you like: one leads, the others wait, and one of them takes over when it ends or has been
 gone for the TTL. Each nominal time is sent once, also when two believe that they lead.
 
+On PostgreSQL its user is a member of fencepost_admin, or owns the schema.
+
 Examples:
   fencepost schedule serve
   fencepost schedule serve --ttl 5s --json";
@@ -131,7 +133,7 @@ pub struct SchedulePutArgs {
     #[arg(long, value_name = "D", default_value = "0s", allow_hyphen_values = true)]
     pub jitter: String,
 
-    /// Fire nothing before
+    /// Fire nothing before: a time such as 2026-01-31T08:00:00Z
     #[arg(long, value_name = "T")]
     pub from: Option<String>,
 

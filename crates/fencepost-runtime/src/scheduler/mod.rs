@@ -122,6 +122,9 @@ impl Scheduler {
 
     /// Waits for its turn, leads, and waits again whenever somebody else leads; until it is stopped.
     ///
+    /// A store that is away for longer than a few seconds ends it, also while it waits: a program that is to go on firing calls it again
+    /// after an error whose [`Error::retry`] is not [`Retry::Never`].
+    ///
     /// # Errors
     /// Whatever ends [`Scheduler::run_schedules`] other than `leadership_lost`.
     pub async fn supervise(&self, stop: &CancellationToken) -> Result<()> {
