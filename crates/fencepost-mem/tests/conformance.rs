@@ -410,6 +410,8 @@ fencepost_conformance::suite! {
         a_changed_put_goes_on_from_what_it_says: run,
         a_schedule_without_its_queue_is_refused: run,
         what_no_schedule_can_be_is_refused: run,
+        what_is_due_when_a_schedule_is_changed_is_not_lost: run,
+        b08_a_tick_of_one_that_was_made_anew_since_does_nothing: run,
         schedules_are_due_by_the_clock_of_the_engine: run,
         a_look_renews_the_lease_of_the_leader: run,
         a_look_returns_no_more_than_a_leader_takes: run,

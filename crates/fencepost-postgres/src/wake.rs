@@ -304,9 +304,14 @@ impl View {
         let found = self.topics.iter().find_map(|(topic, seen)| (seen.hash == Some(hash)).then_some(topic));
         let Some(topic) = found else { return false };
         let is_own = own.lock().expect("no panic while marks are held").contains_key(topic);
-        if matches!(topic, Topic::Messages(_) | Topic::Schedules) && !is_own {
-            hub.wake(topic);
-            self.told.insert(topic.clone());
+        match topic {
+            // No look would tell a change of others beside one of this store's.
+            Topic::Schedules => hub.wake(topic),
+            Topic::Messages(_) if !is_own => {
+                hub.wake(topic);
+                self.told.insert(topic.clone());
+            }
+            _ => {}
         }
         true
     }

@@ -8,7 +8,7 @@ use fencepost_core::schedule::{
 };
 use fencepost_core::{
     Due, Fired, Key, Kind, MAX_PAYLOAD, MessageKind, Misfire, NextFire, Put, Reason, ScheduleDefinition, ScheduleStatus,
-    Store, Tick, Timestamp, Topic, WakeReceiver,
+    Store, Tick, TickOutcome, Timestamp, Topic, WakeReceiver,
 };
 
 use crate::Harness;
@@ -92,17 +92,54 @@ pub async fn a_changed_put_goes_on_from_what_it_says(h: &dyn Harness) {
         ScheduleDefinition { from: Some(ground.start), ..before.definition.clone() },
         ScheduleDefinition { until: Some(ground.after(9)), ..before.definition.clone() },
     ];
-    let mut last = fired.revision;
+    let mut present = fired.clone();
     for (n, definition) in changes.into_iter().enumerate() {
-        let seconds = 10 + n as u64;
-        let put = ground.store.put_schedule(&definition, Some(at(ground.after(seconds))), ground.after(seconds)).await;
+        let (next, now) = (at(ground.after(20 + n as u64)), ground.after(1));
+        let put = ground.store.put_schedule(&definition, Some(next), now).await;
         assert_eq!(put.unwrap(), Put::Changed, "{definition:?}");
         let status = ground.status("s").await;
-        assert!(status.revision > last);
-        last = status.revision;
-        assert_eq!((status.definition, status.anchor_at), (definition, ground.after(seconds)));
-        assert_eq!((status.next, status.last), (Some(at(ground.after(seconds))), fired.last));
+        assert!(status.revision > present.revision);
+        let times = |of: &ScheduleDefinition| (of.spec.clone(), of.zone.clone(), of.jitter, of.from, of.until);
+        let goes_on = match times(&present.definition) == times(&definition) {
+            true => (present.next, present.anchor_at),
+            false => (Some(next), now),
+        };
+        assert_eq!((status.next, status.anchor_at), goes_on, "{definition:?}");
+        assert_eq!((&status.definition, status.last, status.missed), (&definition, fired.last, 0));
+        present = status;
     }
+}
+
+/// A time that is due when a schedule is changed is sent as it is now, unless it fires at other times: then it counts as missed.
+pub async fn what_is_due_when_a_schedule_is_changed_is_not_lost(h: &dyn Harness) {
+    let ground = Ground::new(h).await;
+    let before = ground.put("s", 1).await;
+    h.clock().advance(5 * SECOND);
+    let changed = ScheduleDefinition { payload: b"new".to_vec(), ..before.definition.clone() };
+    let (next, now) = (Some(at(ground.after(6))), ground.after(5));
+    assert_eq!(ground.store.put_schedule(&changed, next, now).await.unwrap(), Put::Changed);
+    let status = ground.status("s").await;
+    assert_eq!((status.next, status.anchor_at, status.missed), (before.next, ground.start, 0));
+    assert_eq!(ground.fire_one(ground.tick("s", &[1], Some(4)).await).await, [1]);
+    assert_eq!(ground.sent().await[0].payload, b"new");
+
+    let slower = ScheduleDefinition { spec: "@every 2s".into(), ..changed };
+    assert_eq!(ground.store.put_schedule(&slower, next, now).await.unwrap(), Put::Changed);
+    let status = ground.status("s").await;
+    assert_eq!((status.next, status.anchor_at, status.missed), (next, now, 1));
+}
+
+/// A schedule that is removed and made anew is another one, whatever it is called: what was judged of the one before is nothing of it.
+pub async fn b08_a_tick_of_one_that_was_made_anew_since_does_nothing(h: &dyn Harness) {
+    let ground = Ground::new(h).await;
+    ground.put("s", 1).await;
+    let tick = ground.tick("s", &[1], None).await;
+    h.clock().advance(2 * SECOND);
+    assert!(ground.store.remove_schedule(&name("s")).await.unwrap());
+    let next = Some(at(ground.after(9)));
+    assert_eq!(ground.store.put_schedule(&definition("s"), next, ground.after(2)).await.unwrap(), Put::Created);
+    assert_eq!(ground.fire(&[tick]).await, [TickOutcome::Changed]);
+    assert_eq!((ground.status("s").await.next, ground.sent().await.len()), (next, 0));
 }
 
 /// A schedule needs its queue when it is put.
@@ -129,6 +166,7 @@ pub async fn what_no_schedule_can_be_is_refused(h: &dyn Harness) {
         ScheduleDefinition { misfire: Misfire::All(0), ..plain.clone() },
         ScheduleDefinition { misfire: Misfire::All(10_001), ..plain.clone() },
         ScheduleDefinition { jitter: LONGEST_JITTER + SECOND, ..plain.clone() },
+        ScheduleDefinition { jitter: Duration::from_nanos(1_500), ..plain.clone() },
         ScheduleDefinition { from: Some(start), until: Some(start), ..plain.clone() },
         ScheduleDefinition { until: Some(end), ..plain.clone() },
     ];

@@ -152,10 +152,10 @@ impl ScheduleDefinition {
             return Err(Error::invalid(format!("cannot fire at most `{cap}` missed times"), "allowed are 1 to 10000")
                 .with("argument", "misfire"));
         }
-        if self.jitter > LONGEST_JITTER {
+        if self.jitter > LONGEST_JITTER || !self.jitter.subsec_nanos().is_multiple_of(1_000) {
             return Err(Error::invalid(
                 format!("cannot use `{:?}` as a jitter", self.jitter),
-                "allowed are 0 to 1 day",
+                "allowed are 0 to 1 day, in whole microseconds",
             )
             .with("argument", "jitter"));
         }
@@ -172,6 +172,12 @@ impl ScheduleDefinition {
             .with("argument", "until"));
         }
         Ok(())
+    }
+
+    /// For engines: whether both fire at the same times, whatever they send.
+    pub(crate) fn has_times_of(&self, other: &Self) -> bool {
+        let times = |of: &Self| (of.jitter, of.from, of.until);
+        self.spec == other.spec && self.zone == other.zone && times(self) == times(other)
     }
 
     /// For engines: refuses what cannot be put.
@@ -388,8 +394,9 @@ pub enum TickOutcome {
 /// Keeping schedules, and firing them as their leader.
 #[async_trait]
 pub trait Schedules: Send + Sync {
-    /// Makes a schedule, or gives it another definition; it then fires `next`, and its intervals count from `anchor_at`. One that is
-    /// paused stays so, without a next time. Wakes who waits for [`crate::Topic::Schedules`], unless nothing changed.
+    /// Makes a schedule, or gives it another definition; it then fires `next`, and its intervals count from `anchor_at`, which is now. Where
+    /// spec, zone, jitter and bounds stay as they are, it goes on with the next time that it had; otherwise one that was due already counts
+    /// as missed. One that is paused stays so, without a next time. Wakes who waits for [`crate::Topic::Schedules`], unless nothing changed.
     ///
     /// # Errors
     /// `invalid_input`, `limit_exceeded` for what [`ScheduleDefinition::check`] and [`NextFire::check`] refuse; `not_found` when the queue

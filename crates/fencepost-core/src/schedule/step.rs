@@ -5,6 +5,8 @@ use super::{Fired, NextFire, Put, ScheduleDefinition, ScheduleStatus, Tick};
 use crate::{QueueName, Timestamp};
 
 /// What `definition` makes of the schedule that is there: what was done, and what to store, if anything.
+///
+/// The first revision is the anchor in microseconds, which is later for one that is made anew: no tick of the one before is its own.
 pub fn judge_put(
     present: Option<&ScheduleStatus>,
     definition: &ScheduleDefinition,
@@ -21,13 +23,20 @@ pub fn judge_put(
         missed: 0,
         problem: None,
     };
-    let Some(present) = present else { return (Put::Created, Some(fresh(1, false))) };
+    let Some(present) = present else { return (Put::Created, Some(fresh(anchor_at.as_micros(), false))) };
     if present.definition == *definition && !present.has_stopped() {
         return (Put::Unchanged, None);
     }
-    let ScheduleStatus { last, missed, .. } = *present;
-    let next = ScheduleStatus { last, missed, ..fresh(present.revision + 1, present.is_paused) };
-    (Put::Changed, Some(next))
+    let fresh = fresh(present.revision + 1, present.is_paused);
+    let ScheduleStatus { last, missed, next, .. } = *present;
+    let has_same_times = present.definition.has_times_of(definition);
+    if has_same_times && (next.is_some() || present.is_paused) {
+        let anchor_at = present.anchor_at;
+        return (Put::Changed, Some(ScheduleStatus { last, missed, next, anchor_at, ..fresh }));
+    }
+    let is_left_out = !has_same_times && next.is_some_and(|next| next.due_at <= anchor_at);
+    let missed = missed.saturating_add(is_left_out.into());
+    (Put::Changed, Some(ScheduleStatus { last, missed, ..fresh }))
 }
 
 /// What a tick makes of a schedule.

@@ -40,6 +40,9 @@ const BATCH: u32 = 1_000;
 /// How often a renewal is attempted before its error is the leader's.
 const ATTEMPTS: u32 = 3;
 
+/// How long a call may take, and how soon it is attempted again, however long the lease is.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
 /// Fires the schedules of a store while it leads.
 ///
 /// # Guarantees
@@ -161,10 +164,11 @@ impl Scheduler {
         let mut changed = self.store.wakes(&Topic::Schedules);
         let (mut is_first, mut failures) = (true, 0);
         loop {
-            if stop.is_cancelled() {
-                return Ok(());
-            }
-            let (looked, due) = self.look(token).await?;
+            let (looked, due) = tokio::select! {
+                biased;
+                () = stop.cancelled() => return Ok(()),
+                looked = self.look(token) => looked?,
+            };
             let looks_at = match self.fire(token, &due, &mut is_first).await {
                 Ok(rest) => {
                     failures = 0;
@@ -173,7 +177,7 @@ impl Scheduler {
                 // The next attempt finds what this one has done.
                 Err(error) if error.retry() != Retry::Never && failures + 1 < ATTEMPTS => {
                     failures += 1;
-                    Instant::now() + self.request.ttl.get() / (3 * ATTEMPTS)
+                    Instant::now() + self.pause()
                 }
                 Err(error) => return Err(error),
             };
@@ -187,11 +191,15 @@ impl Scheduler {
         }
     }
 
+    /// From one attempt to the next, and how long one may take: all of them fit into a third of the TTL.
+    fn pause(&self) -> Duration {
+        (self.request.ttl.get() / (3 * ATTEMPTS)).min(LONGEST_PAUSE)
+    }
+
     /// Renews the lease and looks for what is due: attempts it a few times within a third of the TTL, each in bounded time. Returns also
     /// when it looked.
     async fn look(&self, token: &LeaseToken) -> Result<(Instant, Due)> {
-        let bound = self.request.ttl.get() / (3 * ATTEMPTS);
-        let mut attempt = 1;
+        let (bound, mut attempt) = (self.pause(), 1);
         loop {
             let looked = Instant::now();
             let look = self.store.due_schedules(token, Some(self.request.ttl), BATCH);
@@ -255,9 +263,13 @@ impl Scheduler {
         Ok(next.map_or(others, |next| next.min(others)))
     }
 
-    /// A call must be answered before the lease ends without a renewal; what it has done is found by the next look.
+    /// A commit must be answered before the lease ends without a renewal; what it has done is found by the next look.
     async fn bounded<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
-        timeout(self.request.ttl.get() / 3 * 2, call).await.unwrap_or_else(|_| Err(late()))
+        let bound = (self.request.ttl.get() / 3 * 2).min(LONGEST_PAUSE);
+        timeout(bound, call).await.unwrap_or_else(|_| {
+            let unanswered = "cannot tell whether the schedules were fired: the store has not answered in time";
+            Err(Error::new(Kind::UnknownOutcome, unanswered).during("fire_schedules"))
+        })
     }
 
     fn tell(&self, due: &[ScheduleStatus], ticks: &[Tick], outcomes: &[TickOutcome]) {

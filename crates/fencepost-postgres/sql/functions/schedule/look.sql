@@ -8,7 +8,7 @@ as $$ select * from fencepost._schedule_state s where of is null or s.name = of 
 
 -- Renews the leader's lease. Unless it is lost: the schedules that are due, by when they are, at most `most` and with `bytes` of payloads
 -- unless it is one; then a row without one, which says when the first is due that is not among them. `moment` is when was looked: where the
--- server's clock is behind `seen`, an earlier look's, it is `instead`.
+-- server's clock is a little behind `seen`, an earlier look's, it is `instead`.
 -- Locks: as renewing a lease.
 create or replace function fencepost._schedules_lead(
     leader text, epoch bigint, ttl interval, most integer, bytes bigint, seen timestamptz, instead timestamptz,
@@ -32,7 +32,7 @@ begin
         return;
     end if;
     moment := fencepost._clock();
-    if moment < seen then
+    if moment < seen and seen < moment + interval '2 hours' then
         moment := instead;
     end if;
     for one in select * from fencepost.schedule s where s.due_at is not null order by s.due_at, s.name limit most + 1 loop

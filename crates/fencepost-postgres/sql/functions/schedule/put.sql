@@ -1,7 +1,9 @@
 -- Making, changing, stopping and removing schedules. What a spec means is nobody's business here.
 
--- Makes a schedule, or gives it another definition: then it fires `next_at`, and its intervals count from `anchor_at`. One that is paused
--- stays so. Returns `created`, `changed` or `unchanged`, which wrote nothing; the error `not_found` when the queue is not there.
+-- Makes a schedule, or gives it another definition: then it fires `next_at`, and its intervals count from `anchor_at`, which is now. Where it
+-- fires when it did, it goes on with what came next; otherwise a time that was due already counts as missed. One that is paused stays so.
+-- The first revision is the anchor: one that is made anew has a later one, so that no tick of the one before is its own.
+-- Returns `created`, `changed` or `unchanged`, which wrote nothing; the error `not_found` when the queue is not there.
 -- Locks: the schedule's row FOR UPDATE, unless it stays as it is.
 create or replace function fencepost._schedule_put(
     schedule text, spec text, zone text, queue text, kind text, key text, payload bytea, misfire text, jitter bigint,
@@ -20,6 +22,8 @@ declare
     present fencepost.schedule;
     made bigint;
     found_id bigint;
+    has_same_times boolean;
+    goes_on boolean;
 begin
     perform fencepost._read_committed('put a schedule');
     perform fencepost._name('a schedule name', schedule), fencepost._name('a message kind', kind);
@@ -31,8 +35,9 @@ begin
         select * into present from fencepost.schedule s where s.name = schedule;
         if present.id is null then
             insert into fencepost.schedule (name, spec, zone, queue, kind, key, payload, misfire, jitter, starts_at, ends_at, anchor_at,
-                    next_at, due_at)
-                values (schedule, spec, zone, queue, kind, key, payload, misfire, jitter, starts_at, ends_at, anchor_at, next_at, due_at)
+                    next_at, due_at, revision)
+                values (schedule, spec, zone, queue, kind, key, payload, misfire, jitter, starts_at, ends_at, anchor_at, next_at, due_at,
+                    (extract(epoch from anchor_at) * 1000000)::bigint)
                 on conflict do nothing returning id into made;
             exit when made is not null;
             -- RACE: somebody else has made it meanwhile, and may have removed it again.
@@ -49,11 +54,18 @@ begin
         if fencepost._is_defined(present, spec, zone, queue, kind, key, payload, misfire, jitter, starts_at, ends_at) then
             return 'unchanged';
         end if;
+        has_same_times := (present.spec, present.zone, present.jitter, present.starts_at, present.ends_at)
+            is not distinct from (spec, zone, jitter, starts_at, ends_at);
+        goes_on := has_same_times and (present.next_at is not null or present.paused);
         update fencepost.schedule s
         set spec = _schedule_put.spec, zone = _schedule_put.zone, queue = _schedule_put.queue, kind = _schedule_put.kind,
             key = _schedule_put.key, payload = _schedule_put.payload, misfire = _schedule_put.misfire, jitter = _schedule_put.jitter,
-            starts_at = _schedule_put.starts_at, ends_at = _schedule_put.ends_at, anchor_at = _schedule_put.anchor_at,
-            next_at = case when not s.paused then _schedule_put.next_at end, due_at = case when not s.paused then _schedule_put.due_at end,
+            starts_at = _schedule_put.starts_at, ends_at = _schedule_put.ends_at,
+            anchor_at = case when goes_on then s.anchor_at else _schedule_put.anchor_at end,
+            next_at = case when goes_on then s.next_at when not s.paused then _schedule_put.next_at end,
+            due_at = case when goes_on then s.due_at when not s.paused then _schedule_put.due_at end,
+            missed = least(s.missed::numeric + (not has_same_times and coalesce(s.due_at <= _schedule_put.anchor_at, false))::int,
+                9223372036854775807),
             revision = s.revision + 1, problem = null
         where s.id = found_id;
         exit;
