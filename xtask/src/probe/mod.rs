@@ -7,6 +7,7 @@ mod lock_guards;
 mod notice_guards;
 mod run_guards;
 mod schedule_guards;
+mod schedule_sql_guards;
 mod sql;
 mod sql_guards;
 mod suite;
@@ -99,7 +100,7 @@ fn all() -> impl Iterator<Item = &'static Guard> {
 
 /// All guards in the SQL of the PostgreSQL engine.
 fn all_in_sql() -> impl Iterator<Item = &'static SqlGuard> {
-    sql_guards::GUARDS.iter().chain(notice_guards::SQL)
+    sql_guards::GUARDS.iter().chain(notice_guards::SQL).chain(schedule_sql_guards::GUARDS)
 }
 
 /// The guards of the given names, or all.

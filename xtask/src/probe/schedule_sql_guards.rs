@@ -1,0 +1,78 @@
+//! The guards of schedules in SQL that are proved, as data.
+
+use super::sql_guards::SqlGuard;
+
+pub const GUARDS: &[SqlGuard] = &[
+    SqlGuard {
+        name: "pg-fire-leader",
+        without: "a leader that was replaced goes on firing",
+        file: "functions/schedule/fire.sql",
+        text: "    perform fencepost._any_lease_guard(leader, epoch);",
+        instead: "    null;",
+        program: "conformance",
+        red: "fires::b08_a_fenced_leader_fires_nothing",
+    },
+    SqlGuard {
+        name: "pg-fire-revision",
+        without: "a tick sends whatever its schedule has become",
+        file: "functions/schedule/fire.sql",
+        text: "s.revision = t.revision and not s.paused and f.nominal_at > coalesce(s.last_at, '-infinity')",
+        instead: "f.nominal_at > coalesce(s.last_at, '-infinity')",
+        program: "conformance",
+        red: "fires::a_tick_of_what_is_no_more_changes_nothing",
+    },
+    SqlGuard {
+        name: "pg-fire-once",
+        without: "a nominal time fires whenever it is asked for",
+        file: "functions/schedule/fire.sql",
+        text: " and not s.paused and f.nominal_at > coalesce(s.last_at, '-infinity')",
+        instead: " and not s.paused",
+        program: "conformance",
+        red: "fires::each_nominal_time_fires_once",
+    },
+    SqlGuard {
+        name: "pg-fire-lock",
+        without: "a fire does not wait for a change of its schedule",
+        file: "functions/schedule/fire.sql",
+        text: "s.name = any(names) order by s.id for no key update);",
+        instead: "s.name = any(names) order by s.id);",
+        program: "engine",
+        red: "schedules::a_fire_that_waited_for_a_change_judges_by_what_is_true_then",
+    },
+    SqlGuard {
+        name: "pg-look-lost",
+        without: "a leader whose lease is somebody else's is told what is due",
+        file: "functions/schedule/look.sql",
+        text: "    if not fencepost._any_lease_renew(leader, epoch, ttl) then\n        return;\n    end if;",
+        instead: "    perform fencepost._any_lease_renew(leader, epoch, ttl);",
+        program: "conformance",
+        red: "schedules::a_look_renews_the_lease_of_the_leader",
+    },
+    SqlGuard {
+        name: "pg-put-unchanged",
+        without: "who puts the same schedule again and again keeps it from firing",
+        file: "functions/schedule/put.sql",
+        text: "    select (present.spec, present.zone, present.queue,",
+        instead: "    select false and (present.spec, present.zone, present.queue,",
+        program: "conformance",
+        red: "schedules::b10_an_unchanged_put_keeps_what_comes_next",
+    },
+    SqlGuard {
+        name: "pg-put-anew",
+        without: "a tick of a schedule that was removed fires the one that was made anew under its name",
+        file: "functions/schedule/put.sql",
+        text: "(extract(epoch from anchor_at) * 1000000)::bigint)",
+        instead: "1)",
+        program: "conformance",
+        red: "schedules::b08_a_tick_of_one_that_was_made_anew_since_does_nothing",
+    },
+    SqlGuard {
+        name: "pg-put-due",
+        without: "what is due when a schedule is changed is lost",
+        file: "functions/schedule/put.sql",
+        text: "goes_on := has_same_times and (present.next_at is not null or present.paused);",
+        instead: "goes_on := false;",
+        program: "conformance",
+        red: "schedules::what_is_due_when_a_schedule_is_changed_is_not_lost",
+    },
+];
