@@ -20,9 +20,10 @@ pub fn judge_put(
         last: None,
         missed: 0,
         problem: None,
+        unreadable: None,
     };
     let Some(present) = present else { return (Put::Created, Some(fresh(1, false))) };
-    if present.definition == *definition && !present.has_stopped() {
+    if present.definition == *definition && !present.has_stopped() && present.unreadable.is_none() {
         return (Put::Unchanged, None);
     }
     let ScheduleStatus { last, missed, .. } = *present;
@@ -74,7 +75,9 @@ impl ScheduleStatus {
     /// For engines: after `tick`, which sent `fired`.
     #[must_use]
     pub fn went_on(&self, tick: &Tick, fired: &[Fired]) -> Self {
-        let problem = tick.problem.clone().or_else(|| self.problem.clone().filter(|_| fired.is_empty()));
+        // One that has stopped has no next time: with one it goes on.
+        let is_over = !fired.is_empty() || (self.next.is_none() && tick.next.is_some());
+        let problem = tick.problem.clone().or_else(|| self.problem.clone().filter(|_| !is_over));
         Self {
             revision: self.revision + 1,
             next: tick.next,

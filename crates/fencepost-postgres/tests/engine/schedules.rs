@@ -303,3 +303,31 @@ async fn the_view_tells_how_schedules_stand() {
         from fencepost.schedule_status";
     assert_eq!(value::<String>(&client, shown).await, "s @every 1s UTC jobs default one 00:00:00 f 00:00:01 1 3");
 }
+
+/// B11: a row that cannot be read is told of, and keeps no other from firing, until it is put again.
+#[tokio::test]
+async fn b11_a_row_that_cannot_be_read_is_told_of_alone() {
+    let Some(ground) = Ground::new().await else { return };
+    let client = ground.stage.client().await;
+    for name in ["bad", "early", "nameless", "well"] {
+        ground.put(name).await;
+    }
+    let spoil =
+        "update fencepost.schedule set due_at = next_at - interval '1 hour', next_at = next_at - interval '1 hour';
+        update fencepost.schedule set misfire = 'latest' where name = 'bad';
+        update fencepost.schedule set next_at = '-infinity', due_at = '-infinity' where name = 'early';
+        update fencepost.schedule set name = '' where name = 'nameless'";
+    run(&client, spoil).await;
+    let due = ground.look(10).await;
+    let told: Vec<_> =
+        due.schedules.iter().map(|status| (status.definition.name.as_str(), status.unreadable.as_deref())).collect();
+    let [early, bad, well] = told[..] else { panic!("{told:?}") };
+    assert!(early.0 == "early" && early.1.is_some(), "{early:?}");
+    assert!(bad.0 == "bad" && bad.1.is_some_and(|why| why.contains("`latest`")), "{bad:?}");
+    assert_eq!(well, ("well", None));
+    assert_eq!(ground.stage.store.schedule_status().await.unwrap().len(), 3);
+
+    let put = ground.stage.store.put_schedule(&definition("bad"), Some(ground.at(1)), ground.start).await.unwrap();
+    assert_eq!(put, Put::Changed);
+    assert_eq!(ground.stage.store.schedule(&named("bad")).await.unwrap().unwrap().unreadable, None);
+}

@@ -62,9 +62,14 @@ fn table(schedules: &[ScheduleStatus], now: Timestamp) -> Table {
     table
 }
 
+/// Why it does not fire, which is told before whoever fires has found it.
+fn problem(status: &ScheduleStatus) -> Option<&str> {
+    status.problem.as_deref().or(status.unreadable.as_deref())
+}
+
 /// How a schedule stands, in words.
 fn state(status: &ScheduleStatus) -> String {
-    match &status.problem {
+    match problem(status) {
         Some(problem) => format!("problem: {}", text::excerpt(problem, 60)),
         None if status.is_paused => "paused".into(),
         None if status.next.is_none() => "over".into(),
@@ -93,6 +98,6 @@ fn json_of(status: &ScheduleStatus) -> Value {
         "last_fired_at": status.last.map(|last| text::rfc3339(last.fired_at)),
         "last_message_id": status.last.map(|last| last.message.get()),
         "missed": status.missed,
-        "problem": status.problem,
+        "problem": problem(status),
     })
 }

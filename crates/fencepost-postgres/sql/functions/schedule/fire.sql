@@ -113,7 +113,8 @@ begin
             problem = case
                 when j.problem is not null then j.problem
                 when j.is_gone then format('the queue `%s` does not exist', j.queue)
-                when j.many = 0 then s.problem
+                -- One that has stopped has no next time: with one it goes on.
+                when j.many = 0 and (j.next_at is null or s.next_at is not null) then s.problem
             end,
             fires = s.fires + j.many
         from judged j
