@@ -1,13 +1,13 @@
 //! Schedules: calls of the functions in `sql/functions/schedule`, and what their answers mean.
 
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use async_trait::async_trait;
-use fencepost_core::schedule::{LOOK_BYTES, due_limit, nominal_time};
+use fencepost_core::schedule::{LOOK_BYTES, StoredSchedule, due_limit, nominal_time};
 use fencepost_core::{
-    Due, Error, Fired, Key, Kind, LeaseToken, MessageId, MessageKind, NextFire, Put, QueueName, Result, Retry,
-    ScheduleDefinition, ScheduleName, ScheduleStatus, Schedules, Tick, TickOutcome, Timestamp, Topic, Ttl,
+    Due, Error, Fired, Key, Kind, LeaseToken, MessageId, NextFire, Put, Result, Retry, ScheduleDefinition,
+    ScheduleName, ScheduleStatus, Schedules, Tick, TickOutcome, Timestamp, Topic, Ttl,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -99,7 +99,7 @@ impl Schedules for PostgresStore {
 
     async fn schedule_status(&self) -> Result<Vec<ScheduleStatus>> {
         let rows = self.read("schedule_status", STATUS, &[(&None::<&str>, Type::TEXT)]).await?;
-        rows.iter().map(status).collect()
+        statuses(&rows)
     }
 
     async fn schedule_history(&self, name: &ScheduleName) -> Result<Vec<Fired>> {
@@ -137,7 +137,7 @@ impl Schedules for PostgresStore {
         let now = column::<At>(last, COLUMNS)?.0;
         self.looked(now);
         let next_due_at = column::<Option<At>>(last, COLUMNS + 1)?.map(|at| at.0);
-        Ok(Some(Due { now, schedules: due.iter().map(status).collect::<Result<_>>()?, next_due_at }))
+        Ok(Some(Due { now, schedules: statuses(due)?, next_due_at }))
     }
 
     async fn fire_schedules(&self, leader: &LeaseToken, ticks: &[Tick]) -> Result<Vec<TickOutcome>> {
@@ -229,37 +229,41 @@ fn fired(nominal_at: Timestamp, fired_at: Timestamp, message: i64) -> Result<Fir
     Ok(Fired { nominal_at, fired_at, message })
 }
 
-/// The columns of `fencepost.schedule`.
-fn status(row: &Row) -> Result<ScheduleStatus> {
-    let (name, queue, kind) = (column::<String>(row, 1)?, column::<String>(row, 4)?, column::<String>(row, 5)?);
-    let (key, misfire) = (column::<Option<String>>(row, 6)?, column::<&str>(row, 8)?);
+/// What is stored of a schedule: the columns of `fencepost.schedule`.
+fn stored(row: &Row) -> Result<StoredSchedule> {
     let at = |index| Ok(column::<Option<At>>(row, index)?.map(|at| at.0));
-    let count = |index| Ok(column::<i64>(row, index)?.unsigned_abs());
-    let (next, last) = (at(15)?.zip(at(16)?), at(17)?.zip(at(18)?).zip(column::<Option<i64>>(row, 19)?));
-    let decoded = || {
-        let definition = ScheduleDefinition {
-            name: ScheduleName::new(name)?,
-            spec: column(row, 2)?,
-            zone: column(row, 3)?,
-            queue: QueueName::new(queue)?,
-            kind: MessageKind::new(kind)?,
-            key: key.map(Key::new).transpose()?,
-            payload: column(row, 7)?,
-            misfire: misfire.parse()?,
-            jitter: Duration::from_micros(count(9)?),
-            from: at(10)?,
-            until: at(11)?,
-        };
-        Ok(ScheduleStatus {
-            definition,
-            revision: column(row, 12)?,
-            is_paused: column(row, 13)?,
-            anchor_at: column::<At>(row, 14)?.0,
-            next: next.map(|(nominal_at, due_at)| NextFire { nominal_at, due_at }),
-            last: last.map(|((nominal_at, fired_at), message)| fired(nominal_at, fired_at, message)).transpose()?,
-            missed: count(20)?,
-            problem: column(row, 21)?,
-        })
+    Ok(StoredSchedule {
+        name: column(row, 1)?,
+        spec: column(row, 2)?,
+        zone: column(row, 3)?,
+        queue: column(row, 4)?,
+        kind: column(row, 5)?,
+        key: column(row, 6)?,
+        payload: column(row, 7)?,
+        misfire: column(row, 8)?,
+        jitter: column(row, 9)?,
+        from: at(10)?,
+        until: at(11)?,
+        revision: column(row, 12)?,
+        is_paused: column(row, 13)?,
+        anchor_at: column::<At>(row, 14)?.0,
+        next_at: at(15)?,
+        due_at: at(16)?,
+        last: at(17)?.zip(at(18)?),
+        last_message: column(row, 19)?,
+        missed: column(row, 20)?,
+        problem: column(row, 21)?,
+    })
+}
+
+fn status(row: &Row) -> Result<ScheduleStatus> {
+    stored(row)?.status().map_err(|cause| damaged("schedule", cause))
+}
+
+/// How schedules stand. One whose name no schedule can have could not be told of, and keeps no other from it.
+fn statuses(rows: &[Row]) -> Result<Vec<ScheduleStatus>> {
+    let told = |stored: StoredSchedule| {
+        stored.status().inspect_err(|error| tracing::warn!(%error, "a schedule was left out: it has no name")).ok()
     };
-    decoded().map_err(|cause| damaged("schedule", cause))
+    rows.iter().filter_map(|row| stored(row).map(told).transpose()).collect()
 }

@@ -44,7 +44,7 @@ impl<S: Store + ?Sized> Scheduling for S {
 
     async fn resume(&self, name: &ScheduleName) -> Result<bool> {
         let status = self.schedule(name).await?.ok_or_else(|| no_schedule(name))?;
-        let schedule = Schedule::read(&status.definition)?;
+        let schedule = Schedule::of(&status)?;
         let next = schedule.next_after(status.anchor_at, self.now().await?);
         self.resume_schedule(name, next).await
     }

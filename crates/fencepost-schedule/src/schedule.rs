@@ -1,9 +1,10 @@
 //! A schedule that is known to make sense, between the text that engines keep and the ticks that they take.
 
+use std::fmt;
 use std::time::Duration;
 
 use fencepost_core::schedule::{LONGEST_JITTER, Misfire, NextFire, ScheduleDefinition, ScheduleStatus, Tick};
-use fencepost_core::{Error, Key, Kind, MessageKind, QueueName, Result, ScheduleName, Timestamp};
+use fencepost_core::{Error, Key, Kind, MAX_FAILURE, MessageKind, QueueName, Result, ScheduleName, Timestamp};
 
 use crate::jitter;
 use crate::misfire::{self, Fires};
@@ -52,12 +53,16 @@ impl Schedule {
             check_jitter(&spec, definition.jitter)?;
             Ok(Self { spec, zone, definition: definition.clone() })
         };
-        read().map_err(|cause: Error| {
-            Error::new(Kind::Unsupported, format!("cannot read the schedule `{}`: {cause}", definition.name))
-                .with("schedule", &definition.name)
-                .hinted("a newer version of fencepost may have put it: upgrade this one, or put the schedule again")
-                .caused_by(cause)
-        })
+        read().map_err(|cause: Error| unreadable(definition, &cause).caused_by(cause))
+    }
+
+    /// Reads how an engine shows it.
+    ///
+    /// # Errors
+    /// As [`Schedule::read`].
+    pub fn of(status: &ScheduleStatus) -> Result<Self> {
+        let definition = &status.definition;
+        status.unreadable.as_ref().map_or_else(|| Self::read(definition), |why| Err(unreadable(definition, why)))
     }
 
     /// Sets the time zone.
@@ -170,7 +175,7 @@ impl Schedule {
 
 /// What the schedule that stands so is to do at `now`, also when it cannot be read: then it stops, and the tick says why.
 pub fn tick(status: &ScheduleStatus, now: Timestamp) -> Tick {
-    match Schedule::read(&status.definition) {
+    match Schedule::of(status) {
         Ok(schedule) => schedule.tick(status, now),
         Err(error) => Tick {
             name: status.definition.name.clone(),
@@ -178,9 +183,23 @@ pub fn tick(status: &ScheduleStatus, now: Timestamp) -> Tick {
             fires: Vec::new(),
             missed: 0,
             next: None,
-            problem: Some(error.to_string()),
+            problem: Some(told(&error)),
         },
     }
+}
+
+fn unreadable(definition: &ScheduleDefinition, why: impl fmt::Display) -> Error {
+    Error::new(Kind::Unsupported, format!("cannot read the schedule `{}`: {why}", definition.name))
+        .with("schedule", &definition.name)
+        .hinted("a newer version of fencepost may have put it: upgrade this one, or put the schedule again")
+}
+
+/// A problem as a tick may tell it, whatever it quotes.
+fn told(error: &Error) -> String {
+    let mut text = error.to_string().replace('\0', "\u{fffd}");
+    let end = (0..=MAX_FAILURE.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    text.truncate(end.unwrap_or_default());
+    text
 }
 
 fn check_jitter(spec: &Spec, jitter: Duration) -> Result<()> {

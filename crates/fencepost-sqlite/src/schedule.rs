@@ -1,13 +1,11 @@
 //! Schedules: load the row under the write lock, let the contract's functions judge, store what they return.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use fencepost_core::refusal::no_schedule;
-use fencepost_core::schedule::{FIRES_KEPT, Judged, due_limit, due_of, judge_put, judge_tick};
+use fencepost_core::schedule::{FIRES_KEPT, Judged, StoredSchedule, due_limit, due_of, judge_put, judge_tick};
 use fencepost_core::{
-    Due, Fired, Key, Kind, LeaseToken, MessageId, MessageKind, NextFire, Put, QueueName, Renewal, Result, Retry,
-    ScheduleDefinition, ScheduleName, ScheduleStatus, Schedules, Tick, TickOutcome, Timestamp, Topic, Ttl,
+    Due, Fired, Key, Kind, LeaseToken, MessageId, NextFire, Put, Renewal, Result, Retry, ScheduleDefinition,
+    ScheduleName, ScheduleStatus, Schedules, Tick, TickOutcome, Timestamp, Topic, Ttl,
 };
 use rusqlite::{Connection, Row};
 
@@ -58,8 +56,9 @@ impl Schedules for SqliteStore {
     async fn pause_schedule(&self, name: &ScheduleName) -> Result<bool> {
         let name = name.clone();
         self.transact("pause_schedule", move |group| {
-            let Some(status) = present(group.connection(), &name)?.paused() else { return Ok(false) };
-            store(group.connection(), &status)?;
+            let stored = present(group.connection(), &name)?;
+            let Some(status) = stored.status.paused() else { return Ok(false) };
+            go_on(group.connection(), &stored, &status, &[])?;
             Ok(true)
         })
         .await
@@ -69,8 +68,9 @@ impl Schedules for SqliteStore {
         next.map_or(Ok(()), |next| next.check()).map_err(|error| error.during("resume_schedule"))?;
         let name = name.clone();
         self.transact("resume_schedule", move |group| {
-            let Some(status) = present(group.connection(), &name)?.resumed(next) else { return Ok(false) };
-            store(group.connection(), &status)?;
+            let stored = present(group.connection(), &name)?;
+            let Some(status) = stored.status.resumed(next) else { return Ok(false) };
+            go_on(group.connection(), &stored, &status, &[])?;
             changed(group)?;
             Ok(true)
         })
@@ -84,8 +84,8 @@ impl Schedules for SqliteStore {
 
     async fn schedule_status(&self) -> Result<Vec<ScheduleStatus>> {
         self.read("schedule_status", |snapshot| {
-            let rows = all(snapshot, include_str!("../sql/schedule/list.sql"), [], Columns::of)?;
-            rows.into_iter().map(Columns::decode).collect()
+            let rows = all(snapshot, include_str!("../sql/schedule/list.sql"), [], stored)?;
+            Ok(rows.into_iter().filter_map(told).collect())
         })
         .await
     }
@@ -107,9 +107,11 @@ impl Schedules for SqliteStore {
     async fn run_schedule(&self, name: &ScheduleName) -> Result<Fired> {
         let name = name.clone();
         let ran = self.transact("run_schedule", move |group| {
-            let ScheduleStatus { definition, .. } = present(group.connection(), &name)?;
             let now = group.now()?;
-            let message = append(group, &definition.queue, &definition.message(now)?)?;
+            let sql = include_str!("../sql/schedule/load.sql");
+            let present = find(group.connection(), sql, [name.as_str()], stored)?.ok_or_else(|| no_schedule(&name))?;
+            let (queue, message) = present.message(now).map_err(|cause| damaged("fencepost_schedule", cause))?;
+            let message = append(group, &queue, &message)?;
             Ok(Fired { nominal_at: now, fired_at: now, message })
         });
         // As with a plain send there is nothing by which an unknown outcome could be asked for.
@@ -143,8 +145,8 @@ fn due(group: &mut Group<'_>, limit: usize) -> Result<Due> {
     let now = group.now()?;
     let waiting = group.connection().prepare_cached(include_str!("../sql/schedule/waiting.sql"));
     let mut waiting = waiting.map_err(driver_error)?;
-    let rows = waiting.query_map([limit as i64 + 1], Columns::of).map_err(driver_error)?;
-    due_of(now, limit, rows.map(|row| row.map_err(driver_error)?.decode()))
+    let rows = waiting.query_map([limit as i64 + 1], stored).map_err(driver_error)?;
+    due_of(now, limit, rows.filter_map(|row| row.map_err(driver_error).map(told).transpose()))
 }
 
 fn tick_one(group: &mut Group<'_>, tick: &Tick) -> Result<TickOutcome> {
@@ -166,7 +168,7 @@ fn tick_one(group: &mut Group<'_>, tick: &Tick) -> Result<TickOutcome> {
     Ok(TickOutcome::Fired(fired))
 }
 
-/// Stores how a schedule stands after a tick, and what it has fired.
+/// Stores how a schedule stands, and what it has fired. Its definition stays as it is stored, whether or not it could be read.
 fn go_on(connection: &Connection, stored: &Stored, status: &ScheduleStatus, fired: &[Fired]) -> Result<()> {
     let (Stored { id, fires, .. }, many) = (stored, fired.len() as i64);
     let (next, last) = (status.next, status.last);
@@ -181,6 +183,7 @@ fn go_on(connection: &Connection, stored: &Stored, status: &ScheduleStatus, fire
         stored_count(status.missed),
         many,
         status.problem.as_deref(),
+        status.is_paused,
     );
     execute(connection, include_str!("../sql/schedule/go_on.sql"), values)?;
     for Fired { nominal_at, fired_at, message } in &fired[fired.len().saturating_sub(FIRES_KEPT)..] {
@@ -202,9 +205,8 @@ fn changed(group: &mut Group<'_>) -> Result<()> {
     Ok(())
 }
 
-fn present(connection: &Connection, name: &ScheduleName) -> Result<ScheduleStatus> {
-    let stored = load(connection, name)?.ok_or_else(|| no_schedule(name))?;
-    Ok(stored.status)
+fn present(connection: &Connection, name: &ScheduleName) -> Result<Stored> {
+    load(connection, name)?.ok_or_else(|| no_schedule(name))
 }
 
 /// A schedule, with what else its row has.
@@ -217,8 +219,9 @@ struct Stored {
 
 fn load(connection: &Connection, name: &ScheduleName) -> Result<Option<Stored>> {
     let sql = include_str!("../sql/schedule/load.sql");
-    let found = find(connection, sql, [name.as_str()], |row| Ok((Columns::of(row)?, row.get(21)?, row.get(22)?)))?;
-    found.map(|(columns, id, fires)| Ok(Stored { status: columns.decode()?, id, fires })).transpose()
+    let found = find(connection, sql, [name.as_str()], |row| Ok((stored(row)?, row.get(21)?, row.get(22)?)))?;
+    let status = |stored: StoredSchedule| stored.status().map_err(|cause| damaged("fencepost_schedule", cause));
+    found.map(|(stored, id, fires)| Ok(Stored { status: status(stored)?, id, fires })).transpose()
 }
 
 fn store(connection: &Connection, status: &ScheduleStatus) -> Result<()> {
@@ -255,56 +258,36 @@ fn stored_count(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// A row of a schedule as it is stored: the definition, where it stands, and what it did last.
-struct Columns {
-    texts: (String, String, String, String, String, Option<String>, String),
-    bounds: (i64, Option<i64>, Option<i64>),
-    stand: (i64, bool, i64, Option<i64>, Option<i64>),
-    last: (Option<i64>, Option<i64>, Option<i64>),
-    rest: (i64, Option<String>, Vec<u8>),
+/// What is stored of a schedule.
+fn stored(row: &Row<'_>) -> rusqlite::Result<StoredSchedule> {
+    let at = |index| Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(index)?.map(Timestamp::from_micros));
+    Ok(StoredSchedule {
+        name: row.get(0)?,
+        spec: row.get(1)?,
+        zone: row.get(2)?,
+        queue: row.get(3)?,
+        kind: row.get(4)?,
+        key: row.get(5)?,
+        misfire: row.get(6)?,
+        jitter: row.get(7)?,
+        from: at(8)?,
+        until: at(9)?,
+        revision: row.get(10)?,
+        is_paused: row.get(11)?,
+        anchor_at: Timestamp::from_micros(row.get(12)?),
+        next_at: at(13)?,
+        due_at: at(14)?,
+        last: at(15)?.zip(at(16)?),
+        last_message: row.get(17)?,
+        missed: row.get(18)?,
+        problem: row.get(19)?,
+        payload: row.get(20)?,
+    })
 }
 
-impl Columns {
-    fn of(row: &Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self {
-            texts: (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?, row.get(6)?),
-            bounds: (row.get(7)?, row.get(8)?, row.get(9)?),
-            stand: (row.get(10)?, row.get(11)?, row.get(12)?, row.get(13)?, row.get(14)?),
-            last: (row.get(15)?, row.get(16)?, row.get(17)?),
-            rest: (row.get(18)?, row.get(19)?, row.get(20)?),
-        })
-    }
-
-    fn decode(self) -> Result<ScheduleStatus> {
-        let decoded = || {
-            let (name, spec, zone, queue, kind, key, misfire) = self.texts;
-            let (jitter, from, until) = self.bounds;
-            let (revision, is_paused, anchor_at, next_at, due_at) = self.stand;
-            let (missed, problem, payload) = self.rest;
-            let definition = ScheduleDefinition {
-                name: ScheduleName::new(name)?,
-                spec,
-                zone,
-                queue: QueueName::new(queue)?,
-                kind: MessageKind::new(kind)?,
-                key: key.map(Key::new).transpose()?,
-                payload,
-                misfire: misfire.parse()?,
-                jitter: Duration::from_micros(jitter.unsigned_abs()),
-                from: from.map(Timestamp::from_micros),
-                until: until.map(Timestamp::from_micros),
-            };
-            let at = Timestamp::from_micros;
-            let next = next_at.zip(due_at).map(|(next, due)| NextFire { nominal_at: at(next), due_at: at(due) });
-            let last = match self.last {
-                (Some(nominal_at), Some(fired_at), Some(message)) => Some(fired(nominal_at, fired_at, message)?),
-                _ => None,
-            };
-            let (anchor_at, missed) = (at(anchor_at), missed.unsigned_abs());
-            Ok(ScheduleStatus { definition, revision, is_paused, anchor_at, next, last, missed, problem })
-        };
-        decoded().map_err(|cause| damaged("fencepost_schedule", cause))
-    }
+/// How a schedule stands. One whose name no schedule can have could not be told of, and keeps no other from it.
+fn told(stored: StoredSchedule) -> Option<ScheduleStatus> {
+    stored.status().inspect_err(|error| tracing::warn!(%error, "a schedule was left out: it has no name")).ok()
 }
 
 fn fired(nominal_at: i64, fired_at: i64, message: i64) -> Result<Fired> {

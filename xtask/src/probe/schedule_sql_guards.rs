@@ -32,12 +32,12 @@ pub const GUARDS: &[SqlGuard] = &[
     },
     SqlGuard {
         name: "pg-fire-lock",
-        without: "a fire does not wait for a change of its schedule",
+        without: "who is changing a schedule keeps the others from firing, and its change is lost",
         file: "functions/schedule/fire.sql",
-        text: "s.name = any(names) order by s.id for no key update);",
+        text: "s.name = any(names) order by s.id for no key update skip locked);",
         instead: "s.name = any(names) order by s.id);",
         program: "engine",
-        red: "schedules::a_fire_that_waited_for_a_change_judges_by_what_is_true_then",
+        red: "schedules::a_fire_leaves_out_what_is_being_changed",
     },
     SqlGuard {
         name: "pg-look-lost",

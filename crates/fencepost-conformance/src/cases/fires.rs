@@ -202,6 +202,12 @@ pub async fn b11_a_problem_stops_its_schedule_alone(h: &dyn Harness) {
     let due = ground.due().await;
     assert_eq!((due.schedules.len(), due.next_due_at), (0, Some(ground.after(2))));
 
+    // Whoever leads next may be able to read it.
+    assert_eq!(ground.fire_one(ground.tick("bad", &[], Some(2)).await).await, []);
+    let status = ground.status("bad").await;
+    assert_eq!((status.problem, status.next), (None, Some(at(ground.after(2)))));
+    let unreadable = Tick { problem: Some("a spec of tomorrow".into()), ..ground.tick("bad", &[], None).await };
+    ground.fire(&[unreadable]).await;
     let put = ground.store.put_schedule(&bad.definition, Some(at(ground.after(3))), ground.after(1)).await.unwrap();
     assert_eq!(put, Put::Changed);
     let status = ground.status("bad").await;

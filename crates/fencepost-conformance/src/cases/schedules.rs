@@ -42,6 +42,7 @@ pub async fn a_schedule_is_told_as_it_was_put(h: &dyn Harness) {
         last: None,
         missed: 0,
         problem: None,
+        unreadable: None,
     };
     assert_eq!(ground.status("nightly").await, told);
 

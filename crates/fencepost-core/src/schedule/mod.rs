@@ -2,6 +2,7 @@
 //! which nominal times fire now and which one comes next.
 
 mod step;
+mod stored;
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -14,6 +15,7 @@ use crate::{
 };
 
 pub use step::{Judged, judge_put, judge_tick};
+pub use stored::StoredSchedule;
 
 /// The header that names the schedule of a fired message.
 pub const SCHEDULE_HEADER: &str = "fencepost-schedule";
@@ -260,6 +262,8 @@ pub struct ScheduleStatus {
     pub missed: u64,
     /// Why it does not fire, or did not the last time.
     pub problem: Option<String>,
+    /// What of it is stored and cannot be read: the definition has something else in its place, and whoever fires stops it.
+    pub unreadable: Option<String>,
 }
 
 /// What a put did.
@@ -385,7 +389,7 @@ pub enum TickOutcome {
     /// The schedule went on, and these were sent. Nominal times that are not after the last one that fired are left out: each fires once.
     /// Empty also where a problem was recorded.
     Fired(Vec<Fired>),
-    /// Nothing happened: the schedule has another revision, is paused or removed. Look again.
+    /// Nothing happened: the schedule has another revision, is paused or removed, or somebody is just changing it. Look again.
     Changed,
     /// The queue is not there. That is recorded as the schedule's problem, its nominal times count as missed, and it went on.
     TargetGone,

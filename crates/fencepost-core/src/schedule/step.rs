@@ -22,9 +22,10 @@ pub fn judge_put(
         last: None,
         missed: 0,
         problem: None,
+        unreadable: None,
     };
     let Some(present) = present else { return (Put::Created, Some(fresh(anchor_at.as_micros(), false))) };
-    if present.definition == *definition && !present.has_stopped() {
+    if present.definition == *definition && !present.has_stopped() && present.unreadable.is_none() {
         return (Put::Unchanged, None);
     }
     let fresh = fresh(present.revision + 1, present.is_paused);
@@ -60,8 +61,13 @@ pub fn judge_tick(present: Option<&ScheduleStatus>, tick: &Tick) -> Judged {
 
 impl ScheduleStatus {
     /// Whether a problem keeps it from ever firing again by itself.
-    fn has_stopped(&self) -> bool {
+    pub fn has_stopped(&self) -> bool {
         self.problem.is_some() && self.next.is_none() && !self.is_paused
+    }
+
+    /// Why it does not fire, or did not the last time, also before whoever fires has found it.
+    pub fn trouble(&self) -> Option<&str> {
+        self.problem.as_deref().or(self.unreadable.as_deref())
     }
 
     /// For engines: stopped until it is resumed; none when it is.
@@ -83,7 +89,9 @@ impl ScheduleStatus {
     /// For engines: after `tick`, which sent `fired`.
     #[must_use]
     pub fn went_on(&self, tick: &Tick, fired: &[Fired]) -> Self {
-        let problem = tick.problem.clone().or_else(|| self.problem.clone().filter(|_| fired.is_empty()));
+        // One that has stopped has no next time: with one it goes on.
+        let is_over = !fired.is_empty() || (self.next.is_none() && tick.next.is_some());
+        let problem = tick.problem.clone().or_else(|| self.problem.clone().filter(|_| !is_over));
         Self {
             revision: self.revision + 1,
             next: tick.next,

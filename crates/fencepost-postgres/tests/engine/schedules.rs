@@ -118,10 +118,11 @@ async fn a_takeover_waits_for_an_open_fire() {
     assert_eq!(ground.sent().await, 1);
 }
 
-/// A fire that waited for a pause, a change or a removal of its schedule leaves that one out, and fires the others.
+/// A fire leaves out what somebody is just pausing, changing or removing, fires the others, and waits for nobody.
 #[tokio::test]
-async fn a_fire_that_waited_for_a_change_judges_by_what_is_true_then() {
+async fn a_fire_leaves_out_what_is_being_changed() {
     let Some(ground) = Ground::new().await else { return };
+    let client = ground.stage.client().await;
     for first in [
         "select fencepost._schedule_set_paused('s', true)",
         "update fencepost.schedule set revision = revision + 1 where name = 's'",
@@ -129,7 +130,9 @@ async fn a_fire_that_waited_for_a_change_judges_by_what_is_true_then() {
     ] {
         let before = ground.sent().await;
         let ticks = [ground.put("s").await, ground.put(&format!("other {before}")).await];
-        let outcomes = ground.fire_behind(first, &ticks).await.unwrap();
+        run(&client, &format!("begin; {first}")).await;
+        let outcomes = ground.stage.store.fire_schedules(&ground.leader, &ticks).await.unwrap();
+        run(&client, "commit").await;
         assert_eq!(outcomes[0], TickOutcome::Changed, "{first}");
         assert!(matches!(&outcomes[1], TickOutcome::Fired(fired) if fired.len() == 1), "{first}: {outcomes:?}");
         assert_eq!(ground.sent().await, before + 1);
@@ -305,4 +308,32 @@ async fn the_view_tells_how_schedules_stand() {
     let shown = "select concat_ws(' ', name, spec, zone, queue, kind, misfire, jitter, paused, next_at - last_at, last_message, missed)
         from fencepost.schedule_status";
     assert_eq!(value::<String>(&client, shown).await, "s @every 1s UTC jobs default one 00:00:00 f 00:00:01 1 3");
+}
+
+/// B11: a row that cannot be read is told of, and keeps no other from firing, until it is put again.
+#[tokio::test]
+async fn b11_a_row_that_cannot_be_read_is_told_of_alone() {
+    let Some(ground) = Ground::new().await else { return };
+    let client = ground.stage.client().await;
+    for name in ["bad", "early", "nameless", "well"] {
+        ground.put(name).await;
+    }
+    let spoil =
+        "update fencepost.schedule set due_at = next_at - interval '1 hour', next_at = next_at - interval '1 hour';
+        update fencepost.schedule set misfire = 'latest' where name = 'bad';
+        update fencepost.schedule set next_at = '-infinity', due_at = '-infinity' where name = 'early';
+        update fencepost.schedule set name = '' where name = 'nameless'";
+    run(&client, spoil).await;
+    let due = ground.look(10).await;
+    let told: Vec<_> =
+        due.schedules.iter().map(|status| (status.definition.name.as_str(), status.unreadable.as_deref())).collect();
+    let [early, bad, well] = told[..] else { panic!("{told:?}") };
+    assert!(early.0 == "early" && early.1.is_some(), "{early:?}");
+    assert!(bad.0 == "bad" && bad.1.is_some_and(|why| why.contains("`latest`")), "{bad:?}");
+    assert_eq!(well, ("well", None));
+    assert_eq!(ground.stage.store.schedule_status().await.unwrap().len(), 3);
+
+    let put = ground.stage.store.put_schedule(&definition("bad"), Some(ground.at(1)), ground.start).await.unwrap();
+    assert_eq!(put, Put::Changed);
+    assert_eq!(ground.stage.store.schedule(&named("bad")).await.unwrap().unwrap().unreadable, None);
 }

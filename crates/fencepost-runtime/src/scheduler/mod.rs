@@ -31,8 +31,8 @@ const TTL: Duration = Duration::from_secs(10);
 /// than was told.
 const CEILING: Duration = Duration::from_secs(30);
 
-/// How soon it looks again where what is due cannot be dealt with.
-const AGAIN: Duration = Duration::from_secs(1);
+/// How soon it looks again for what could not be dealt with.
+const AGAIN: Duration = Duration::from_millis(250);
 
 /// How many schedules it fires in one commit at most.
 const BATCH: u32 = 1_000;
@@ -218,25 +218,31 @@ impl Scheduler {
         }
     }
 
-    /// Lets schedules go on that an earlier leader could not read and this one can.
-    async fn revive(&self) -> Result<()> {
-        for status in self.store.schedule_status().await? {
-            let is_stopped = status.problem.is_some() && status.next.is_none() && !status.is_paused;
-            if let (true, Ok(schedule)) = (is_stopped, Schedule::read(&status.definition)) {
-                let now = self.store.now().await?;
-                if let Some(next) = schedule.next_after(status.anchor_at, now) {
-                    self.store.put_schedule(&status.definition, Some(next), status.anchor_at).await?;
-                }
-            }
+    /// Lets schedules go on that an earlier leader could not read and this one can. Returns whether there were any.
+    async fn revive(&self, token: &LeaseToken) -> Result<bool> {
+        let (all, now) = (self.store.schedule_status().await?, self.store.now().await?);
+        // By its revision: one that was put or removed meanwhile stays so.
+        let revived = |status: &ScheduleStatus| {
+            let schedule = Schedule::of(status).ok().filter(|_| status.has_stopped())?;
+            let next = Some(schedule.next_after(status.anchor_at, now)?);
+            let (name, revision) = (status.definition.name.clone(), status.revision);
+            Some(Tick { name, revision, fires: Vec::new(), missed: 0, next, problem: None })
+        };
+        let ticks: Vec<Tick> = all.iter().filter_map(revived).collect();
+        for ticks in ticks.chunks(BATCH as usize) {
+            self.commit(token, ticks).await?;
         }
-        Ok(())
+        Ok(!ticks.is_empty())
     }
 
     /// Fires what is due, as much as one commit takes; how long after the look the next one is to come.
     async fn fire(&self, token: &LeaseToken, due: &Due, is_first: &mut bool) -> Result<Duration> {
         if *is_first {
-            self.revive().await?;
+            let has_revived = self.revive(token).await?;
             *is_first = false;
+            if has_revived {
+                return Ok(Duration::ZERO);
+            }
         }
         let until = |at: Timestamp| at.since(due.now);
         let others = due.next_due_at.map_or(CEILING, until).min(CEILING);
@@ -244,23 +250,25 @@ impl Scheduler {
             return Ok(others);
         }
         let ticks = ticks::judge(&due.schedules, due.now);
-        let fired = self.bounded(self.store.fire_schedules(token, &ticks)).await;
-        let outcomes = fired.map_err(|error| match error.kind() {
-            Kind::Fenced => leadership_lost("the lease was lost".into()).caused_by(error),
-            _ => error,
-        })?;
+        let outcomes = self.commit(token, &ticks).await?;
         self.tell(&due.schedules, &ticks, &outcomes);
-        if ticks.len() < due.schedules.len() || outcomes.contains(&TickOutcome::Changed) {
+        if ticks.len() < due.schedules.len() {
             return Ok(Duration::ZERO);
         }
-        let is_stuck = |tick: &Tick| {
-            tick.next.is_some_and(|next| next.due_at <= due.now && tick.fires.is_empty() && tick.missed == 0)
+        // Of those that are something else by now, or that somebody has locked, another look tells.
+        let next_of = |(tick, outcome): (&Tick, &TickOutcome)| match outcome {
+            TickOutcome::Changed => Some(AGAIN),
+            _ => tick.next.map(|next| until(next.due_at)),
         };
-        if ticks.iter().any(is_stuck) {
-            return Ok(AGAIN);
-        }
-        let next = ticks.iter().filter_map(|tick| tick.next).map(|next| until(next.due_at)).min();
-        Ok(next.map_or(others, |next| next.min(others)))
+        Ok(ticks.iter().zip(&outcomes).filter_map(next_of).fold(others, Duration::min))
+    }
+
+    async fn commit(&self, token: &LeaseToken, ticks: &[Tick]) -> Result<Vec<TickOutcome>> {
+        let fired = self.bounded(self.store.fire_schedules(token, ticks)).await;
+        fired.map_err(|error| match error.kind() {
+            Kind::Fenced => leadership_lost("the lease was lost".into()).caused_by(error),
+            _ => error,
+        })
     }
 
     /// A commit must be answered before the lease ends without a renewal; what it has done is found by the next look.

@@ -62,6 +62,7 @@ mod tests {
             last: None,
             missed: 0,
             problem: None,
+            unreadable: None,
         }
     }
 

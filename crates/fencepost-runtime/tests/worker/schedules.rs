@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fencepost_core::schedule::{Fired, Misfire, Put, ScheduleDefinition};
+use fencepost_core::schedule::{Fired, Misfire, Put, ScheduleDefinition, Tick};
 use fencepost_core::{
     AcquireLease, Acquired, Error, HolderName, Kind, LeaseName, Leases, Partitions, QueueName, Queues, Reason, Result,
     ScheduleName, Schedules, Store, Ttl,
@@ -378,12 +378,8 @@ async fn b11_one_bad_schedule_keeps_no_other_from_firing() {
     }
 }
 
-/// What an older leader could not read goes on under one that can.
-#[tokio::test(start_paused = true)]
-async fn a_schedule_that_was_stopped_goes_on_under_a_leader_that_can_read_it() {
-    use fencepost_core::schedule::Tick;
-    let store = store().await;
-    put(&store, "s", "@every 5s").await;
+/// Has an older leader stop `s`, which it cannot read.
+async fn stop_by_an_older_leader(store: &dyn Store) {
     let request = AcquireLease::new(lease(), HolderName::new("older").unwrap());
     let Acquired::Granted { token, .. } = store.acquire_lease(&request).await.unwrap() else { panic!() };
     let status = store.schedule(&name("s")).await.unwrap().unwrap();
@@ -391,10 +387,32 @@ async fn a_schedule_that_was_stopped_goes_on_under_a_leader_that_can_read_it() {
     let tick = Tick { name: name("s"), revision, fires: vec![], missed: 0, next: None, problem };
     store.fire_schedules(&token, &[tick]).await.unwrap();
     store.release_lease(&token).await.unwrap();
+}
+
+/// What an older leader could not read goes on under one that can.
+#[tokio::test(start_paused = true)]
+async fn a_schedule_that_was_stopped_goes_on_under_a_leader_that_can_read_it() {
+    let store = store().await;
+    put(&store, "s", "@every 5s").await;
+    stop_by_an_older_leader(&store).await;
     let leading = Leading::run(Arc::new(store.clone()));
     pass(seconds(6)).await;
     assert_eq!(fired(&store, "s").await.len(), 1);
     assert_eq!(store.schedule(&name("s")).await.unwrap().unwrap().problem, None);
+    leading.stopped().await;
+}
+
+/// One that somebody removed while a new leader was about to let it go on stays removed.
+#[tokio::test(start_paused = true)]
+async fn a_stopped_schedule_that_is_removed_meanwhile_does_not_come_back() {
+    let store = spied().await;
+    put(&*store, "s", "@every 5s").await;
+    stop_by_an_older_leader(&*store).await;
+    *store.removed_after_status.lock().unwrap() = Some(name("s"));
+    let leading = Leading::run(store.clone());
+    pass(seconds(6)).await;
+    assert!(store.removed_after_status.lock().unwrap().is_none(), "the leader has looked");
+    assert_eq!((store.schedule(&name("s")).await.unwrap(), stored(&*store).await), (None, 0));
     leading.stopped().await;
 }
 

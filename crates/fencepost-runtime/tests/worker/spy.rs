@@ -47,6 +47,8 @@ pub struct Spy {
     pub contended: Mutex<usize>,
     /// What is given back while the next sleeper is about to register.
     pub released_before_sleep: Mutex<Option<LeaseToken>>,
+    /// What is removed once the next status of all schedules was told.
+    pub removed_after_status: Mutex<Option<ScheduleName>>,
     /// Who sleeps. Nobody is woken by it: workers poll.
     pub sleepers: WakeHub,
 }
@@ -62,6 +64,7 @@ impl Spy {
             failing_renewals: Mutex::default(),
             contended: Mutex::default(),
             released_before_sleep: Mutex::default(),
+            removed_after_status: Mutex::default(),
             sleepers: WakeHub::default(),
         }
     }
@@ -374,7 +377,12 @@ impl Schedules for Spy {
     }
 
     async fn schedule_status(&self) -> Result<Vec<ScheduleStatus>> {
-        self.store.schedule_status().await
+        let told = self.store.schedule_status().await;
+        let removed = self.removed_after_status.lock().unwrap().take();
+        if let Some(name) = removed {
+            self.store.remove_schedule(&name).await?;
+        }
+        told
     }
 
     async fn schedule_history(&self, name: &ScheduleName) -> Result<Vec<Fired>> {

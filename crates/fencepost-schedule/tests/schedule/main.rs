@@ -46,6 +46,7 @@ fn put(schedule: &Schedule, now: Timestamp) -> ScheduleStatus {
         last: None,
         missed: 0,
         problem: None,
+        unreadable: None,
     }
 }
 

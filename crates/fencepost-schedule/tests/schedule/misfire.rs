@@ -268,3 +268,15 @@ fn most(misfire: Misfire) -> u32 {
         Misfire::All(cap) => cap,
     }
 }
+
+/// What an engine could not read stops its schedule, with a problem that a tick may have, whatever it quotes.
+#[test]
+fn what_the_engine_could_not_read_is_its_problem() {
+    let schedule = schedule("@every 1m");
+    let since = at("2026-01-01T00:00:00Z");
+    let status = ScheduleStatus { unreadable: Some("\0é".repeat(9_000)), ..put(&schedule, since) };
+    let tick = tick_after(&status, since, Duration::from_secs(60));
+    assert_eq!((&tick.fires[..], tick.next), (&[][..], None));
+    assert!(tick.problem.as_ref().is_some_and(|problem| problem.contains('é')), "{tick:?}");
+    fencepost_core::schedule::Tick::check(&[tick]).unwrap();
+}

@@ -1,4 +1,4 @@
-//! Schedules in a file: what many of them cost.
+//! Schedules in a file: what many of them cost, and what becomes of one that somebody else has written.
 
 use std::time::{Duration, Instant};
 
@@ -61,5 +61,40 @@ fn a_thousand_schedules_fire_in_one_commit() {
         let sent: i64 =
             place.connect().query_row("SELECT count(*) FROM fencepost_message", [], |row| row.get(0)).unwrap();
         assert_eq!(sent, 5_000);
+    });
+}
+
+/// B11: a row that cannot be read is told of, and keeps no other from firing; it stays as it is until it is put again.
+#[test]
+fn b11_a_row_that_cannot_be_read_is_told_of_alone() {
+    run(async {
+        let place = Place::new();
+        let store = place.stage().await;
+        let leader = lead(&store).await;
+        let start = store.now().await.unwrap();
+        let next = Some(NextFire { nominal_at: start, due_at: start });
+        let definition = |name: &str| ScheduleDefinition::new(ScheduleName::new(name).unwrap(), "@hourly", orders());
+        for name in ["bad", "nameless", "well"] {
+            store.put_schedule(&definition(name), next, start).await.unwrap();
+        }
+        let spoil = "UPDATE fencepost_schedule SET misfire = 'latest' WHERE name = 'bad';
+            UPDATE fencepost_schedule SET name = 'a' || char(10) WHERE name = 'nameless'";
+        place.connect().execute_batch(spoil).unwrap();
+
+        let due = store.due_schedules(&leader, None, 10).await.unwrap().unwrap();
+        let told: Vec<_> = due.schedules.iter().map(|status| (&status.definition.name, &status.unreadable)).collect();
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].1.as_ref().is_some_and(|why| why.contains("`latest`")), "{told:?}");
+        assert_eq!(*told[1].1, None);
+        assert_eq!(store.schedule_status().await.unwrap(), due.schedules);
+
+        let bad = ScheduleName::new("bad").unwrap();
+        assert!(store.pause_schedule(&bad).await.unwrap());
+        assert!(store.resume_schedule(&bad, next).await.unwrap());
+        let misfire = "SELECT misfire FROM fencepost_schedule WHERE name = 'bad'";
+        let stored: String = place.connect().query_row(misfire, [], |row| row.get(0)).unwrap();
+        assert_eq!(stored, "latest");
+        assert_eq!(store.put_schedule(&definition("bad"), next, start).await.unwrap(), Put::Changed);
+        assert_eq!(store.schedule(&bad).await.unwrap().unwrap().unreadable, None);
     });
 }

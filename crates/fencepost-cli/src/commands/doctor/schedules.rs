@@ -41,14 +41,14 @@ pub async fn examine(store: &Store) -> Result<Vec<Finding>> {
 }
 
 fn troubled(status: &ScheduleStatus) -> Option<Finding> {
-    let (name, problem) = (&status.definition.name, status.problem.as_ref()?);
+    let (name, problem) = (&status.definition.name, status.trouble()?);
     let word = shell_word(name.as_str());
     let hint = match status.next {
         Some(_) => format!("make the queue, or `fencepost schedule remove {word}`"),
         None => format!("put it anew, or start a version that can read it; `fencepost schedule show {word}` shows it"),
     };
     let finding = Finding::warning("schedule_problem", format!("the schedule `{name}` does not fire: {problem}"), hint);
-    Some(finding.with("schedule", name.as_str()).with("problem", problem.as_str()))
+    Some(finding.with("schedule", name.as_str()).with("problem", problem))
 }
 
 /// A schedule that fired while a clock was far ahead: nothing is fired for a time that is not after its last one.

@@ -57,7 +57,7 @@ async fn stored(url: &str, args: &SchedulePreviewArgs, from: Option<Timestamp>) 
     let Ok(name) = ScheduleName::new(&args.what) else { return Ok(None) };
     open::existing(url, async |store| {
         let Some(status) = store.schedule(&name).await? else { return Ok(None) };
-        let timetable = Schedule::read(&status.definition)?.timetable(status.anchor_at);
+        let timetable = Schedule::of(&status)?.timetable(status.anchor_at);
         let after = match from {
             Some(from) => from,
             None => store.now().await?,

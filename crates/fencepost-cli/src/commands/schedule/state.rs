@@ -25,7 +25,7 @@ impl State {
 
     pub fn of(status: &ScheduleStatus) -> Self {
         match status {
-            ScheduleStatus { problem: Some(_), .. } => Self::Troubled,
+            status if status.trouble().is_some() => Self::Troubled,
             ScheduleStatus { is_paused: true, .. } => Self::Paused,
             ScheduleStatus { next: None, .. } => Self::Over,
             _ => Self::Waiting,
@@ -44,7 +44,7 @@ impl State {
 
 /// The same in words, with the problem if there is one.
 pub fn in_words(status: &ScheduleStatus) -> String {
-    match &status.problem {
+    match status.trouble() {
         Some(problem) => format!("problem: {}", text::excerpt(problem, 60)),
         None => State::of(status).as_str().into(),
     }
@@ -82,6 +82,6 @@ pub fn json(status: &ScheduleStatus) -> Value {
         "last_fired_at": status.last.map(|last| text::rfc3339(last.fired_at)),
         "last_message_id": status.last.map(|last| last.message.get()),
         "missed": status.missed,
-        "problem": status.problem,
+        "problem": status.trouble(),
     })
 }

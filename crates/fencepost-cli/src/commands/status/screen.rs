@@ -161,7 +161,7 @@ fn schedules(status: &Status) -> Table {
     let mut table = Table::new(["schedule", "queue", "next", "last", "missed", "state"]);
     let mut schedules: Vec<_> = status.schedules.iter().collect();
     schedules.sort_by_key(|schedule| {
-        (schedule.problem.is_none(), oldest_first(schedule.next.map(|next| next.due_at)), &schedule.definition.name)
+        (schedule.trouble().is_none(), oldest_first(schedule.next.map(|next| next.due_at)), &schedule.definition.name)
     });
     for told in schedules {
         table.row([
@@ -200,7 +200,7 @@ fn trouble(status: &Status) -> Option<String> {
     let blocked = (all.blocked > 0).then(|| format!("{} locked by a transaction", counted(all.blocked, "slot")));
     let given_up = format!("{} with an open batch that nobody works on", counted(all.given_up, "slot"));
     let given_up = (all.given_up > 0).then_some(given_up);
-    let troubled = status.schedules.iter().filter(|schedule| schedule.problem.is_some()).count() as u64;
+    let troubled = status.schedules.iter().filter(|schedule| schedule.trouble().is_some()).count() as u64;
     let troubled = (troubled > 0).then(|| format!("{} with a problem", counted(troubled, "schedule")));
     let found: Vec<_> = blocked.into_iter().chain(given_up).chain(troubled).collect();
     (!found.is_empty()).then(|| format!("{}: `fencepost doctor` says what to do", found.join(", ")))

@@ -39,8 +39,8 @@ $$;
 
 -- Does what the leader judged that schedules are to do; all of it or, when the leader is fenced, nothing. Each tick has its place in all
 -- arrays; `times` has arrays of nominal times, as texts. A row for each tick whose schedule is still as it was judged: whether its queue is
--- gone, and what was sent for which nominal times.
--- Locks: the lease's row FOR KEY SHARE, then the schedules' rows FOR NO KEY UPDATE, by number.
+-- gone, and what was sent for which nominal times. One that somebody else has locked is left out, so that nobody keeps the others from firing.
+-- Locks: the lease's row FOR KEY SHARE, then the schedules' rows FOR NO KEY UPDATE, skipped when they are locked.
 -- INVARIANT: nominal times only rise. What is not after the last one that a schedule fired is left out, so each fires once.
 create or replace function fencepost._schedules_fire(
     leader text, epoch bigint, names text[], revisions bigint[], times text[], skipped bigint[], next_times timestamptz[],
@@ -67,7 +67,7 @@ declare
 begin
     perform fencepost._read_committed('fire schedules');
     perform fencepost._any_lease_guard(leader, epoch);
-    locked := array(select s.id from fencepost.schedule s where s.name = any(names) order by s.id for no key update);
+    locked := array(select s.id from fencepost.schedule s where s.name = any(names) order by s.id for no key update skip locked);
     at := fencepost._clock();
 
     -- ORDER: read in later statements than the lock. Every join is by an index: how long the arrays are is not known to the plan.
@@ -113,7 +113,8 @@ begin
             problem = case
                 when j.problem is not null then j.problem
                 when j.is_gone then format('the queue `%s` does not exist', j.queue)
-                when j.many = 0 then s.problem
+                -- One that has stopped has no next time: with one it goes on.
+                when j.many = 0 and (j.next_at is null or s.next_at is not null) then s.problem
             end,
             fires = s.fires + j.many
         from judged j
