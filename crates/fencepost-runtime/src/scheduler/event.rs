@@ -1,10 +1,10 @@
 //! What a scheduler tells of itself.
 
 use fencepost_core::schedule::Fired;
-use fencepost_core::{Epoch, QueueName, ScheduleName};
+use fencepost_core::{Epoch, Error, QueueName, ScheduleName};
 
 /// Something that happened to a scheduler.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum ScheduleEvent<'a> {
     /// It leads from now on.
@@ -16,6 +16,11 @@ pub enum ScheduleEvent<'a> {
     Lost {
         /// The epoch of the term that is over.
         epoch: Epoch,
+    },
+    /// The store is away, and [`crate::Scheduler::serve`] tries again after a while.
+    Away {
+        /// What it failed with.
+        error: &'a Error,
     },
     /// A schedule fired, or left out what was too late.
     Fired {

@@ -40,6 +40,10 @@ const BATCH: u32 = 1_000;
 /// How often a renewal is attempted before its error is the leader's.
 const ATTEMPTS: u32 = 3;
 
+/// How long [`Scheduler::serve`] waits while the store is away, at least and at most.
+const SHORTEST_REST: Duration = Duration::from_millis(100);
+const LONGEST_REST: Duration = Duration::from_secs(5);
+
 /// How long a call may take, and how soon it is attempted again, however long the lease is.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
@@ -65,7 +69,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// let (stop, scheduler) = (CancellationToken::new(), Scheduler::new(store.clone(), HolderName::new("host-1")?));
 /// let serving = tokio::spawn({
 ///     let stop = stop.clone();
-///     async move { scheduler.supervise(&stop).await }
+///     async move { scheduler.serve(&stop).await }
 /// });
 /// # let name = ScheduleName::new("report")?;
 /// # while store.schedule(&name).await?.unwrap().last.is_none() {
@@ -123,10 +127,30 @@ impl Scheduler {
         }
     }
 
+    /// Supervises until it is stopped, and again after a pause whenever the store was away: what a program calls that is to go on firing.
+    ///
+    /// # Errors
+    /// Those of [`Scheduler::supervise`] after which no attempt could help ([`Retry::Never`]), such as a closed store.
+    pub async fn serve(&self, stop: &CancellationToken) -> Result<()> {
+        let mut pause = SHORTEST_REST;
+        loop {
+            let since = Instant::now();
+            let Err(error) = self.supervise(stop).await else { return Ok(()) };
+            if error.retry() == Retry::Never {
+                return Err(error);
+            }
+            self.observer.hear(ScheduleEvent::Away { error: &error });
+            pause = if since.elapsed() > LONGEST_REST { SHORTEST_REST } else { (pause * 2).min(LONGEST_REST) };
+            tokio::select! {
+                () = stop.cancelled() => return Ok(()),
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
     /// Waits for its turn, leads, and waits again whenever somebody else leads; until it is stopped.
     ///
-    /// A store that is away for longer than a few seconds ends it, also while it waits: a program that is to go on firing calls it again
-    /// after an error whose [`Error::retry`] is not [`Retry::Never`].
+    /// A store that is away for longer than a few seconds ends it, also while it waits; [`Scheduler::serve`] goes on then.
     ///
     /// # Errors
     /// Whatever ends [`Scheduler::run_schedules`] other than `leadership_lost`.
@@ -305,5 +329,5 @@ impl Scheduler {
 fn leadership_lost(why: String) -> Error {
     Error::new(Kind::LeadershipLost, format!("cannot fire the schedules: {why}"))
         .during("run_schedules")
-        .hinted("`supervise` waits for its turn and leads again")
+        .hinted("`serve` and `supervise` wait for their turn and lead again")
 }

@@ -26,6 +26,8 @@ pub enum Hangs {
     Renewals,
     Everything,
     Maintenance,
+    /// What schedules fire.
+    Fires,
     /// Slots are given back, but nobody is told.
     AnswersOfReleases,
     /// Renewals take that long.
@@ -43,6 +45,8 @@ pub struct Spy {
     pub instead_of_acquired: Mutex<Option<Error>>,
     /// What renewals of a lease fail with, while there is something.
     pub failing_renewals: Mutex<Option<fn() -> Error>>,
+    /// What commits of schedules fail with, while there is something.
+    pub failing_fires: Mutex<Option<fn() -> Error>>,
     /// So many acquires of a lease meet somebody's lock.
     pub contended: Mutex<usize>,
     /// What is given back while the next sleeper is about to register.
@@ -62,6 +66,7 @@ impl Spy {
             panics: Mutex::default(),
             instead_of_acquired: Mutex::default(),
             failing_renewals: Mutex::default(),
+            failing_fires: Mutex::default(),
             contended: Mutex::default(),
             released_before_sleep: Mutex::default(),
             removed_after_status: Mutex::default(),
@@ -106,6 +111,7 @@ impl Spy {
         let free = |hangs: &Hangs| match hangs {
             Hangs::Nothing | Hangs::RenewalsFor(_) | Hangs::EverythingFor(_) | Hangs::AnswersOfReleases => true,
             Hangs::Maintenance => name != "maintain",
+            Hangs::Fires => name != "fire_schedules",
             Hangs::Renewals => !renews,
             Hangs::Everything => false,
         };
@@ -401,6 +407,7 @@ impl Schedules for Spy {
 
     async fn fire_schedules(&self, leader: &LeaseToken, ticks: &[Tick]) -> Result<Vec<TickOutcome>> {
         self.call("fire_schedules").await;
+        self.failing_fires.lock().unwrap().map_or(Ok(()), |error| Err(error()))?;
         self.store.fire_schedules(leader, ticks).await
     }
 }

@@ -1,20 +1,16 @@
 //! `fencepost schedule serve`: waits for its turn, and fires what is due.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fencepost::runtime::{ScheduleEvent, ScheduleObserver, Scheduler, stop_on_signals};
-use fencepost::{Error, HolderName, Kind, Result, Retry, Ttl};
+use fencepost::{Error, HolderName, Kind, Result, Ttl};
 use serde_json::json;
 
 use crate::cli::ScheduleServeArgs;
 use crate::open;
 use crate::printer::Printer;
 use crate::text;
-
-/// How long it waits before it tries again while the store is away, at least and at most.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// A shorter term would be lost by a pause that every host has at times.
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -33,24 +29,8 @@ pub async fn run(url: &str, args: &ScheduleServeArgs, printer: &Printer) -> Resu
     open::existing(url, async |store| {
         let scheduler = Scheduler::new(store.contract(), holder).ttl(ttl).observer(Arc::new(Teller(*printer)));
         printer.aside("waiting for its turn; one leads at a time");
-        let mut pause = SHORTEST_PAUSE;
-        loop {
-            let since = Instant::now();
-            let Err(error) = scheduler.supervise(&stop).await else { break };
-            if error.retry() == Retry::Never {
-                return Err(error);
-            }
-            // A store that was away for a while is no reason to go: nobody else might be there.
-            printer.event(
-                || format!("cannot go on, and tries again: {}", text::shown(&error.to_string())),
-                || json!({"event": "unavailable", "code": error.code(), "message": error.to_string()}),
-            );
-            pause = if since.elapsed() > LONGEST_PAUSE { SHORTEST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
-            tokio::select! {
-                () = stop.cancelled() => break,
-                () = tokio::time::sleep(pause) => {}
-            }
-        }
+        // A store that was away for a while is no reason to go: nobody else might be there.
+        scheduler.serve(&stop).await?;
         printer.record(|| json!({"outcome": "stopped"}))
     })
     .await
@@ -68,6 +48,10 @@ impl ScheduleObserver for Teller {
             ScheduleEvent::Lost { epoch } => self.0.event(
                 || "leads no more: somebody else does; waiting for its turn".to_owned(),
                 || json!({"event": "lost", "epoch": epoch.get()}),
+            ),
+            ScheduleEvent::Away { error } => self.0.event(
+                || format!("cannot go on, and tries again: {}", text::shown(&error.to_string())),
+                || json!({"event": "unavailable", "code": error.code(), "message": error.to_string()}),
             ),
             ScheduleEvent::Fired { schedule, fired, missed } => {
                 for fired in fired {
