@@ -51,7 +51,7 @@ pub async fn run(url: &str, args: &ScheduleServeArgs, printer: &Printer) -> Resu
                 () = tokio::time::sleep(pause) => {}
             }
         }
-        printer.record(|| json!({"outcome": "stopped"}))
+        printer.answer(|| "stopped".into(), || json!({"outcome": "stopped"}))
     })
     .await
 }
@@ -66,7 +66,7 @@ impl ScheduleObserver for Teller {
                 .0
                 .event(|| format!("leads under epoch {epoch}"), || json!({"event": "leads", "epoch": epoch.get()})),
             ScheduleEvent::Lost { epoch } => self.0.event(
-                || "leads no more: somebody else does; waiting for its turn".to_owned(),
+                || "leads no more: its lease was taken; waiting for its turn".to_owned(),
                 || json!({"event": "lost", "epoch": epoch.get()}),
             ),
             ScheduleEvent::Fired { schedule, fired, missed } => {
