@@ -14,11 +14,13 @@ what becomes of the message:
 It finds in its environment FENCEPOST_QUEUE, _CONSUMER, _SLOT, _EPOCH and _BATCH, of its message
 FENCEPOST_MESSAGE_ID, _KEY (empty without one), _KIND and _ATTEMPT (1 at first), and
 FENCEPOST_DEADLINE: until when the slot surely is this worker's, CLOCK_BOOTTIME in ms. When something
-is written elsewhere, let the epoch go with it, and let a lower one than was seen be refused.
+is written elsewhere, let the epoch go with it, and let a lower one than was seen be refused. For a
+message that a schedule sent there are FENCEPOST_SCHEDULE and FENCEPOST_NOMINAL_TIME, the time that
+it is for.
 
 With --batch, CMD gets up to N messages at once, one JSON object a line, as `fencepost tail --json`
-has them; FENCEPOST_MESSAGE_ID, _KEY, _KIND and _ATTEMPT are not set. Its exit status is that of every
-message for which it prints no line of its own on standard output:
+has them; FENCEPOST_MESSAGE_ID, _KEY, _KIND, _ATTEMPT, _SCHEDULE and _NOMINAL_TIME are not
+set. Its exit status is that of every message for which it prints no line of its own on standard output:
 
   {\"id\":7,\"result\":\"ok\"}
   {\"id\":8,\"result\":\"retry\",\"reason\":\"the bank is closed\"}

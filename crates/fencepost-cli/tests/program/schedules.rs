@@ -13,15 +13,16 @@ use fencepost_test_support::Random;
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
-use crate::place::{Place, on_each_engine, runtime};
+use crate::place::{Place, on_each_engine, on_postgres, runtime};
 use crate::running::Running;
-use crate::servers::connected;
+use crate::servers::{connected, database, execute};
 
 on_each_engine! {
     a_schedule_is_put_listed_paused_resumed_run_and_removed,
     bad_schedules_are_refused_before_anything_is_stored,
     b08_leaders_that_are_killed_stopped_and_cut_off_fire_each_time_once,
     b05_another_leads_when_the_leader_ends,
+    a_leader_says_that_its_lease_was_taken_and_that_it_stopped,
     what_a_schedule_has_fired_is_shown,
     b11_what_keeps_schedules_from_firing_is_found,
 }
@@ -136,6 +137,34 @@ fn what_a_schedule_has_fired_is_shown() {
     let screen = place.run(&["schedule", "show", "s"]).stdout;
     assert!(["nominal time", "hello", "@every 1s"].iter().all(|text| screen.contains(text)), "{screen}");
     assert_eq!(schedule(&place, &["show", "none"]).1["error"]["code"], "not_found");
+}
+
+/// Makes a role that may do this, runs with the URL by which it opens the store, and removes it.
+fn as_role(place: &Place, grants: &str, run: impl FnOnce(&str)) {
+    let role = format!("weak_{}", database(place).name());
+    execute(place, &format!("CREATE ROLE {role} LOGIN PASSWORD 'secret'; {}", grants.replace("{role}", &role)));
+    let administrator = format!("//postgres:{}@", database(place).server().password());
+    let url = place.url().replacen(&administrator, &format!("//{role}:secret@"), 1);
+    run(&url);
+    execute(place, &format!("DROP OWNED BY {role}; DROP ROLE {role}"));
+}
+
+/// A role that may not see the leader's lease is told nothing about who fires, instead of that nobody does.
+#[test]
+fn who_may_not_see_the_lease_is_told_of_no_leader() {
+    on_postgres(|| {
+        let place = place();
+        assert_eq!(schedule(&place, &["put", "s", "@daily", "--queue", "q"]).0, 0);
+        as_role(&place, "SELECT fencepost.grant_queue('q', '{role}', 'consumer')", |url| {
+            let (status, listed) = schedule(&place, &["list", "--store", url]);
+            assert_eq!((status, &listed["schedules"][0]["name"], &listed["leader"]), (0, &"s".into(), &Value::Null));
+            let told = place.run(&["schedule", "list", "--store", url]);
+            assert!(told.status == 0 && told.stdout.contains("waiting"), "{told}");
+            assert!(!told.stdout.contains("fire"), "{told}");
+        });
+        let told = place.run(&["schedule", "list"]).stdout;
+        assert!(told.ends_with("\nnobody fires them: run `fencepost schedule serve`\n"), "{told}");
+    });
 }
 
 /// The codes of what `doctor` finds, in their order.
@@ -277,6 +306,19 @@ fn b05_another_leads_when_the_leader_ends() {
         let answer = second.ended();
         assert_eq!((answer.status, answer.stdout.trim()), (0, "{\"outcome\":\"stopped\"}"), "{answer}");
     }
+}
+
+/// People are told what is known, and no more.
+fn a_leader_says_that_its_lease_was_taken_and_that_it_stopped() {
+    let place = place();
+    let mut leader = Running::start(&place, &["schedule", "serve", "--ttl", "1s"]);
+    assert!(said(&mut leader).starts_with("waiting for its turn"));
+    assert!(said(&mut leader).starts_with("leads under epoch "));
+    assert_eq!(place.run(&["lease", "release", LEADER, "--reason", "a test"]).status, 0);
+    assert_eq!(said(&mut leader), "leads no more: its lease was taken; waiting for its turn\n");
+    kill_process(leader.pid(), Signal::INT).unwrap();
+    let answer = leader.ended();
+    assert_eq!((answer.status, &*answer.stdout), (0, "stopped\n"), "{answer}");
 }
 
 fn said(running: &mut Running) -> String {

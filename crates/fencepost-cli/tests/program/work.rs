@@ -13,6 +13,7 @@ use crate::running::{Running, until_gone};
 on_each_engine![
     messages_of_a_key_are_run_one_at_a_time_in_order_however_many_workers,
     the_command_reads_the_payload_and_finds_its_message_in_the_environment,
+    a_command_finds_the_schedule_that_sent_its_message_and_the_nominal_time,
     a_failed_message_comes_again_with_the_next_attempt_until_it_is_dead_with_the_reason,
     a_consumer_that_pauses_keys_keeps_their_order_across_failures,
     status_75_puts_a_message_off_without_spending_an_attempt,
@@ -106,6 +107,32 @@ fn the_command_reads_the_payload_and_finds_its_message_in_the_environment() {
     assert_eq!([value("MESSAGE_ID"), value("QUEUE"), value("SLOT")], ["1", "q", "0"]);
     let left = value("DEADLINE").parse::<u128>().unwrap() - before;
     assert!((1..=20_000).contains(&left) && value("EPOCH").parse::<u64>().is_ok(), "{left}");
+}
+
+/// Only of a message that a schedule sent, and never what the worker itself was given.
+fn a_command_finds_the_schedule_that_sent_its_message_and_the_nominal_time() {
+    let place = place(&[("k", "x")], &[]);
+    let sent = [
+        &["schedule", "put", "daily report", "@daily", "--queue", "q"] as &[_],
+        &["schedule", "run", "daily report"],
+        &["send", "q", "x", "--header", "fencepost-schedule=s", "--header", "fencepost-nominal-time=soon"],
+    ];
+    for args in sent {
+        assert_eq!(place.run(args).status, 0, "{args:?}");
+    }
+    let fired = place.run(&["tail", "q", "--json"]).stdout;
+    let fired: Value = serde_json::from_str(fired.lines().nth(1).unwrap()).unwrap();
+    let nominal_at = fired["headers"]["fencepost-nominal-time"].as_str().unwrap();
+    let told = r#"echo "${FENCEPOST_SCHEDULE-none} ${FENCEPOST_NOMINAL_TIME-none}" >>log"#;
+    let work = |more: &[&str]| {
+        let mut work = place.command(&[&["work", "q", "c", "--until-empty", "--exec", told], more].concat());
+        work.env("FENCEPOST_SCHEDULE", "outer").env("FENCEPOST_NOMINAL_TIME", "outer");
+        assert!(work.status().unwrap().success());
+        lines(&place, "log")
+    };
+    assert_eq!(work(&[]), ["none none", &format!("daily report {nominal_at}"), "none none"]);
+    assert_eq!(place.run(&["schedule", "run", "daily report"]).status, 0);
+    assert_eq!(work(&["--batch", "10"])[3..], ["none none"]);
 }
 
 fn a_failed_message_comes_again_with_the_next_attempt_until_it_is_dead_with_the_reason() {

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use fencepost::runtime::LEADER;
-use fencepost::{LeaseName, Result, ScheduleStatus, Store, Timestamp};
+use fencepost::{Result, ScheduleStatus, Store, Timestamp};
 
 use super::Finding;
+use crate::commands::schedule::leader::Leader;
 use crate::commands::schedule::state;
 use crate::text::{self, shell_word};
 
@@ -14,7 +15,7 @@ const LATE: Duration = Duration::from_secs(60);
 
 /// Examines schedules, where the caller may see them.
 pub async fn examine(store: &Store) -> Result<Vec<Finding>> {
-    let (schedules, leases) = (store.schedule_status().await?, store.lease_status().await?);
+    let (schedules, leader) = (store.schedule_status().await?, Leader::find(store).await?);
     // ORDER: read last, so that nothing that is seen happened after it.
     let now = store.now().await?;
     let each = |status| troubled(status).into_iter().chain(ahead(status, now));
@@ -23,13 +24,13 @@ pub async fn examine(store: &Store) -> Result<Vec<Finding>> {
         let since = text::duration(late);
         let due = schedules.iter().filter(|status| status.next.is_some_and(|next| next.due_at < now)).count() as u64;
         let due = text::counted(due, "schedule");
-        if leases.iter().any(|lease| state::is_led_by(lease, now)) {
+        if leader.holding(now).is_some() {
             findings.push(Finding::warning(
                 "schedules_late",
                 format!("what was due {since} ago was not fired, though somebody leads: {due}"),
                 format!("see what the leader says; `fencepost lease show {}` says who it is", shell_word(LEADER)),
             ));
-        } else if store.lease(&LeaseName::new(LEADER)?).await.is_ok() {
+        } else if leader.is_nobody(now) {
             findings.push(Finding::warning(
                 "nobody_fires",
                 format!("nobody fires schedules, and {due} should have fired, the first {since} ago"),

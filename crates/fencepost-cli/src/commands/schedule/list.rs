@@ -1,9 +1,9 @@
 //! `fencepost schedule list`: when each schedule fires next, and who leads.
 
-use fencepost::runtime::LEADER;
-use fencepost::{LeaseStatus, Result, ScheduleStatus, Store, Timestamp};
+use fencepost::{Result, ScheduleStatus, Timestamp};
 use serde_json::json;
 
+use super::leader::Leader;
 use super::state;
 use crate::commands::lease;
 use crate::open;
@@ -14,35 +14,31 @@ use crate::text;
 /// Runs the command.
 pub async fn run(url: &str, printer: &Printer) -> Result<()> {
     open::existing(url, async |store| {
-        let (schedules, leader, now) = (store.schedule_status().await?, leader(store).await?, store.now().await?);
+        let (schedules, leader, now) = (store.schedule_status().await?, Leader::find(store).await?, store.now().await?);
         let human = || match &*schedules {
             [] => "no schedules yet; `fencepost schedule put NAME SPEC --queue Q` makes one".into(),
-            schedules => format!("{}\n{}", table(schedules, now).render(), led_by(leader.as_ref(), now)),
+            schedules => {
+                let table = table(schedules, now).render();
+                led_by(&leader, now).map_or_else(|| table.trim_end().to_owned(), |led_by| format!("{table}\n{led_by}"))
+            }
         };
         printer.answer(human, || {
             json!({
                 "schedules": schedules.iter().map(state::json).collect::<Vec<_>>(),
-                "leader": leader.as_ref().map(|leader| lease::json(leader, now)),
+                "leader": leader.lease().map(|leader| lease::json(leader, now)),
             })
         })
     })
     .await
 }
 
-/// The leader's lease, where the caller may see that.
-async fn leader(store: &Store) -> Result<Option<LeaseStatus>> {
-    Ok(store.lease_status().await?.into_iter().find(|lease| lease.name.as_str() == LEADER))
-}
-
-fn led_by(leader: Option<&LeaseStatus>, now: Timestamp) -> String {
-    let holding = leader.filter(|lease| state::is_led_by(lease, now)).and_then(|lease| lease.state.holding.as_ref());
-    match holding {
-        Some(holding) => {
-            let since = text::duration(now.since(holding.since));
-            format!("fired by {} for {since}", text::shown(holding.holder.as_str()))
-        }
-        None => "nobody fires them: run `fencepost schedule serve`".into(),
+/// Who fires them; nothing where the caller may not see that.
+fn led_by(leader: &Leader, now: Timestamp) -> Option<String> {
+    if let Some(holding) = leader.holding(now) {
+        let since = text::duration(now.since(holding.since));
+        return Some(format!("fired by {} for {since}", text::shown(holding.holder.as_str())));
     }
+    leader.is_nobody(now).then(|| "nobody fires them: run `fencepost schedule serve`".into())
 }
 
 fn table(schedules: &[ScheduleStatus], now: Timestamp) -> Table {

@@ -1,6 +1,7 @@
 //! `fencepost schedule …`
 
 mod change;
+pub mod leader;
 mod list;
 mod preview;
 mod put;

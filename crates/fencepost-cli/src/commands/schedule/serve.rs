@@ -31,7 +31,7 @@ pub async fn run(url: &str, args: &ScheduleServeArgs, printer: &Printer) -> Resu
         printer.aside("waiting for its turn; one leads at a time");
         // A store that was away for a while is no reason to go: nobody else might be there.
         scheduler.serve(&stop).await?;
-        printer.record(|| json!({"outcome": "stopped"}))
+        printer.answer(|| "stopped".into(), || json!({"outcome": "stopped"}))
     })
     .await
 }
@@ -46,7 +46,7 @@ impl ScheduleObserver for Teller {
                 .0
                 .event(|| format!("leads under epoch {epoch}"), || json!({"event": "leads", "epoch": epoch.get()})),
             ScheduleEvent::Lost { epoch } => self.0.event(
-                || "leads no more: somebody else does; waiting for its turn".to_owned(),
+                || "leads no more: its lease was taken; waiting for its turn".to_owned(),
                 || json!({"event": "lost", "epoch": epoch.get()}),
             ),
             ScheduleEvent::Away { error } => self.0.event(

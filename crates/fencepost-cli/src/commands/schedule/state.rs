@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use fencepost::lease::Phase;
-use fencepost::runtime::LEADER;
-use fencepost::{LeaseStatus, ScheduleStatus, Timestamp};
+use fencepost::{ScheduleStatus, Timestamp};
 use serde_json::{Value, json};
 
 use crate::text;
@@ -54,11 +52,6 @@ pub fn in_words(status: &ScheduleStatus) -> String {
 pub fn overdue<'a>(schedules: impl IntoIterator<Item = &'a ScheduleStatus>, now: Timestamp) -> Option<Duration> {
     let first = schedules.into_iter().filter_map(|status| status.next).map(|next| next.due_at).min();
     first.filter(|due_at| *due_at < now).map(|due_at| now.since(due_at))
-}
-
-/// Whether a lease is the leader's, and somebody leads.
-pub fn is_led_by(lease: &LeaseStatus, now: Timestamp) -> bool {
-    lease.name.as_str() == LEADER && lease.state.phase(now) == Phase::Live
 }
 
 /// A schedule for programs.

@@ -7,7 +7,8 @@ use std::time::Duration;
 use std::os::unix::process::ExitStatusExt;
 
 use fencepost::runtime::{CancellationToken, SlotContext};
-use fencepost::{Clock, Error, HostClock, Kind, MAX_FAILURE, Message, Result};
+use fencepost::schedule::{NOMINAL_TIME_HEADER, SCHEDULE_HEADER};
+use fencepost::{Clock, Error, HostClock, Kind, MAX_FAILURE, Message, Result, ScheduleName, Timestamp};
 use rustix::process::Signal;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 
@@ -27,6 +28,9 @@ const HELD: usize = 2 * MAX_FAILURE;
 
 /// The variables that tell of a single message.
 const OF_MESSAGE: [&str; 4] = ["FENCEPOST_MESSAGE_ID", "FENCEPOST_KEY", "FENCEPOST_KIND", "FENCEPOST_ATTEMPT"];
+
+/// Those that tell of the schedule that sent it.
+const OF_SCHEDULE: [&str; 2] = ["FENCEPOST_SCHEDULE", "FENCEPOST_NOMINAL_TIME"];
 
 /// What a run says of the messages that it was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,7 +126,7 @@ fn start<L: Listener>(command: &str, task: &Task<'_>) -> Result<Child> {
             .stdin(Stdio::piped())
             .stderr(Stdio::piped());
         // Those of a worker that runs this one are not its own.
-        for name in OF_MESSAGE {
+        for name in OF_MESSAGE.into_iter().chain(OF_SCHEDULE) {
             command.env_remove(name);
         }
         if let Some(message) = task.message {
@@ -132,6 +136,7 @@ fn start<L: Listener>(command: &str, task: &Task<'_>) -> Result<Child> {
                 message.kind.to_string(),
                 message.attempt.to_string(),
             ]));
+            command.envs(OF_SCHEDULE.into_iter().zip(fired_by(message).into_iter().flatten()));
         }
         if L::HEARS_OUTPUT {
             command.stdout(Stdio::piped());
@@ -139,6 +144,14 @@ fn start<L: Listener>(command: &str, task: &Task<'_>) -> Result<Child> {
             command.stdout(Stdio::from(std::io::stderr()));
         }
     })
+}
+
+/// The schedule that sent a message, and for which nominal time. Whoever sends may set headers: what is neither is left out.
+fn fired_by(message: &Message) -> Option<[&str; 2]> {
+    let header = |name| message.headers.get(name).map(String::as_str);
+    let (schedule, nominal_at) = (header(SCHEDULE_HEADER)?, header(NOMINAL_TIME_HEADER)?);
+    let is_sound = ScheduleName::new(schedule).is_ok() && nominal_at.parse::<Timestamp>().is_ok();
+    is_sound.then_some([schedule, nominal_at])
 }
 
 /// Hears both streams to their ends, and holds the end of standard error.
