@@ -7,7 +7,7 @@ use crate::workspace::{cargo, run as execute};
 use crate::{Result, bench, deps, postgres, probe, test, tidy};
 
 /// How long guards that have to be compiled without are removed one by one. All of them take longer than CI may.
-const PROBES: Duration = Duration::from_secs(840);
+const PROBES: Duration = Duration::from_secs(600);
 
 const STAGES: [Stage; 9] = [
     ("fmt", fmt),
