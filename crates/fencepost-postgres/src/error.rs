@@ -184,7 +184,8 @@ const STATES: &[State] = &[
         Kind::Unavailable,
         "permission_denied",
         "the user may not do that",
-        "the owner of the schema grants it: EXECUTE on the functions, or CREATE on the database to install",
+        "a role gets rights by fencepost.grant_queue and fencepost.grant_lease, or as a member of fencepost_producer, fencepost_consumer or \
+            fencepost_admin, which schedules take; to install it needs CREATE on the database",
         Retry::Never,
     ),
     ("42P01", Kind::Schema, "schema_damaged", "a table of the schema is missing", INIT, Retry::Never),
