@@ -149,6 +149,25 @@ fn as_role(place: &Place, grants: &str, run: impl FnOnce(&str)) {
     execute(place, &format!("DROP OWNED BY {role}; DROP ROLE {role}"));
 }
 
+/// Who may consume the queue of a schedule sees what it has fired.
+#[test]
+fn a_consumer_is_shown_a_schedule_of_its_queue() {
+    on_postgres(|| {
+        let place = place();
+        assert_eq!(schedule(&place, &["put", "s", "@every 1s", "--queue", "q"]).0, 0);
+        serve_until(&place, "\"fired\"");
+        as_role(&place, "SELECT fencepost.grant_queue('q', '{role}', 'consumer')", |url| {
+            let (status, shown) = schedule(&place, &["show", "s", "--store", url]);
+            assert_eq!((status, shown["fires"][0]["message_id"].is_i64()), (0, true), "{shown}");
+        });
+        assert_eq!(place.run(&["queue", "create", "other"]).status, 0);
+        as_role(&place, "SELECT fencepost.grant_queue('other', '{role}', 'consumer')", |url| {
+            let (status, shown) = schedule(&place, &["show", "s", "--store", url]);
+            assert_eq!((status, &shown["error"]["code"]), (1, &"not_found".into()), "{shown}");
+        });
+    });
+}
+
 /// A role that may not see the leader's lease is told nothing about who fires, instead of that nobody does.
 #[test]
 fn who_may_not_see_the_lease_is_told_of_no_leader() {
