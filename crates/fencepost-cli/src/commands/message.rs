@@ -26,13 +26,18 @@ pub fn json(message: &Message, batch: Option<BatchId>) -> Value {
     object
 }
 
-/// Adds payload and headers to an object: the payload as text when it is UTF-8, else `payload_base64`.
+/// Adds payload and headers to an object.
 pub fn extend_with_content(object: &mut Value, payload: &[u8], headers: &Headers) {
+    extend_with_payload(object, payload);
+    object["headers"] = headers.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))).collect();
+}
+
+/// Adds a payload to an object: as text when it is UTF-8, else as `payload_base64`.
+pub fn extend_with_payload(object: &mut Value, payload: &[u8]) {
     match std::str::from_utf8(payload) {
         Ok(text) => object["payload"] = text.into(),
         Err(_) => object["payload_base64"] = BASE64_STANDARD.encode(payload).into(),
     }
-    object["headers"] = headers.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))).collect();
 }
 
 /// A message for people, on one line.

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use fencepost::runtime::LEADER;
 use fencepost::{
-    AcquireLease, Acquired, HolderName, LeaseName, NextFire, QueueName, ScheduleDefinition, ScheduleName, Tick,
-    Timestamp,
+    AcquireLease, Acquired, HolderName, LeaseName, LeaseToken, NextFire, QueueName, ScheduleDefinition, ScheduleName,
+    Tick, Timestamp,
 };
 use fencepost_test_support::Random;
 use rustix::process::{Signal, kill_process};
@@ -25,6 +25,12 @@ on_each_engine! {
     a_leader_says_that_its_lease_was_taken_and_that_it_stopped,
     what_a_schedule_has_fired_is_shown,
     b11_what_keeps_schedules_from_firing_is_found,
+    why_a_schedule_sent_nothing_is_told_apart,
+    that_nobody_leads_is_told_before_anything_is_late,
+    what_is_overdue_is_shown_as_that,
+    schedules_without_a_queue_are_counted_and_the_queue_is_named,
+    the_next_time_is_shown_by_the_clocks_of_the_zone_too,
+    the_payload_is_shown_as_messages_have_it,
 }
 
 fn schedule(place: &Place, args: &[&str]) -> (i32, Value) {
@@ -149,6 +155,25 @@ fn as_role(place: &Place, grants: &str, run: impl FnOnce(&str)) {
     execute(place, &format!("DROP OWNED BY {role}; DROP ROLE {role}"));
 }
 
+/// Who may consume the queue of a schedule sees what it has fired.
+#[test]
+fn a_consumer_is_shown_a_schedule_of_its_queue() {
+    on_postgres(|| {
+        let place = place();
+        assert_eq!(schedule(&place, &["put", "s", "@every 1s", "--queue", "q"]).0, 0);
+        serve_until(&place, "\"fired\"");
+        as_role(&place, "SELECT fencepost.grant_queue('q', '{role}', 'consumer')", |url| {
+            let (status, shown) = schedule(&place, &["show", "s", "--store", url]);
+            assert_eq!((status, shown["fires"][0]["message_id"].is_i64()), (0, true), "{shown}");
+        });
+        assert_eq!(place.run(&["queue", "create", "other"]).status, 0);
+        as_role(&place, "SELECT fencepost.grant_queue('other', '{role}', 'consumer')", |url| {
+            let (status, shown) = schedule(&place, &["show", "s", "--store", url]);
+            assert_eq!((status, &shown["error"]["code"]), (1, &"not_found".into()), "{shown}");
+        });
+    });
+}
+
 /// A role that may not see the leader's lease is told nothing about who fires, instead of that nobody does.
 #[test]
 fn who_may_not_see_the_lease_is_told_of_no_leader() {
@@ -171,8 +196,9 @@ fn who_may_not_see_the_lease_is_told_of_no_leader() {
 fn found(place: &Place) -> Vec<String> {
     let answer = place.run(&["doctor", "--json"]).json();
     let findings = answer["findings"].as_array().unwrap().iter();
-    let of_schedules =
-        |code: &&str| ["schedule_problem", "schedule_ahead", "schedules_late", "nobody_fires"].contains(code);
+    let of_schedules = |code: &&str| {
+        ["schedule_problem", "schedule_ahead", "schedules_late", "nobody_fires", "nobody_leads"].contains(code)
+    };
     findings.filter_map(|finding| finding["code"].as_str()).filter(of_schedules).map(str::to_owned).collect()
 }
 
@@ -181,40 +207,150 @@ fn b11_what_keeps_schedules_from_firing_is_found() {
     let place = place();
     assert_eq!(place.run(&["queue", "create", "gone"]).status, 0);
     assert_eq!(schedule(&place, &["put", "s", "@every 1s", "--queue", "gone"]).0, 0);
-    assert_eq!(found(&place), Vec::<String>::new());
+    assert_eq!(found(&place), ["nobody_leads"]);
     assert_eq!(place.run(&["queue", "drop", "gone", "--force"]).status, 0);
     serve_until(&place, "\"target_gone\"");
-    assert_eq!(found(&place), ["schedule_problem"]);
+    assert_eq!(found(&place), ["schedule_problem", "nobody_leads"]);
     let screen = place.run(&["status"]).stdout;
     assert!(screen.contains("1 schedule with a problem: `fencepost doctor` says what to do"), "{screen}");
     let metrics = place.run(&["status", "--prometheus"]).stdout;
     assert!(metrics.contains("fencepost_schedules{state=\"problem\"} 1\n"), "{metrics}");
     assert_eq!(schedule(&place, &["remove", "s"]).0, 0);
 
+    put_late(&place, "@every 1s", Duration::from_secs(120));
+    assert_eq!(found(&place), ["nobody_fires"]);
+    let leader = lead(&place);
+    assert_eq!(found(&place), ["schedules_late"]);
+    tick(&place, &leader, Duration::from_secs(3_600), None);
+    assert_eq!(found(&place), ["schedule_ahead"]);
+}
+
+/// Puts the schedule `late` into `q`, due so long ago.
+fn put_late(place: &Place, spec: &str, ago: Duration) {
     place.with_store(async |store| {
-        let queue = QueueName::new("q")?;
-        let nominal_at = Timestamp::from_micros(store.now().await?.as_micros() - 120_000_000);
-        let definition = ScheduleDefinition::new(ScheduleName::new("late")?, "@every 1s", queue);
+        let nominal_at = Timestamp::from_micros(store.now().await?.as_micros() - ago.as_micros() as i64);
+        let mut definition = ScheduleDefinition::new(ScheduleName::new("late")?, spec, QueueName::new("q")?);
+        definition.payload = vec![0xff];
         let next = NextFire { nominal_at, due_at: nominal_at };
         store.put_schedule(&definition, Some(next), nominal_at).await.map(drop)
     });
-    assert_eq!(found(&place), ["nobody_fires"]);
-    let leader = place.with_store(async |store| {
+}
+
+/// Holds the leader's lease and does nothing.
+fn lead(place: &Place) -> LeaseToken {
+    place.with_store(async |store| {
         let leads = AcquireLease::new(LeaseName::new(LEADER)?, HolderName::new("stuck")?);
         match store.acquire_lease(&leads).await? {
             Acquired::Granted { token, .. } => Ok(token),
             refused => panic!("nobody leads: {refused:?}"),
         }
-    });
-    assert_eq!(found(&place), ["schedules_late"]);
+    })
+}
+
+/// Fires the last time of `late`, which comes in so long, or stops it with a problem.
+fn tick(place: &Place, leader: &LeaseToken, ahead: Duration, problem: Option<&str>) {
     place.with_store(async |store| {
         let name = ScheduleName::new("late")?;
         let revision = store.schedule(&name).await?.expect("it is there").revision;
-        let fires = vec![store.now().await? + Duration::from_secs(3_600)];
-        let tick = Tick { name, revision, fires, missed: 0, next: None, problem: None };
-        store.fire_schedules(&leader, &[tick]).await.map(drop)
+        let fires = if problem.is_none() { vec![store.now().await? + ahead] } else { Vec::new() };
+        let tick = Tick { name, revision, fires, missed: 0, next: None, problem: problem.map(str::to_owned) };
+        store.fire_schedules(leader, &[tick]).await.map(drop)
     });
-    assert_eq!(found(&place), ["schedule_ahead"]);
+}
+
+/// The hint of the one finding about a problem; none without.
+fn hint(place: &Place) -> Option<String> {
+    let answer = place.run(&["doctor", "--json"]).json();
+    let mut findings = answer["findings"].as_array().unwrap().iter();
+    let found = findings.find(|finding| finding["code"] == "schedule_problem")?;
+    Some(found["hint"].as_str().unwrap().to_owned())
+}
+
+/// That a queue is gone is nothing that another version mends, and nothing that is to be mended once the queue is there.
+fn why_a_schedule_sent_nothing_is_told_apart() {
+    let place = place();
+    put_late(&place, "2026-01-01T00:00:00Z", Duration::from_secs(1));
+    let leader = lead(&place);
+    assert_eq!(place.run(&["queue", "drop", "q", "--force"]).status, 0);
+    tick(&place, &leader, Duration::ZERO, None);
+    let of_a_queue = hint(&place).unwrap();
+    assert!(of_a_queue.contains("`fencepost queue create q`") && !of_a_queue.contains("version"), "{of_a_queue}");
+    assert!(place.run(&["status"]).stdout.contains("1 schedule with a problem"));
+    assert_eq!(place.run(&["queue", "create", "q"]).status, 0);
+    assert_eq!(hint(&place), None);
+    assert!(!place.run(&["status"]).stdout.contains("doctor"));
+    put_late(&place, "@lunar", Duration::from_secs(1));
+    tick(&place, &leader, Duration::ZERO, Some("cannot read the schedule `late`"));
+    let of_a_version = hint(&place).unwrap();
+    assert!(of_a_version.contains("version"), "{of_a_version}");
+}
+
+fn that_nobody_leads_is_told_before_anything_is_late() {
+    let place = place();
+    let put = || place.run(&["schedule", "put", "s", "@daily", "--queue", "q"]).stdout;
+    let (first, doctor) = (put(), place.run(&["doctor"]));
+    assert!(first.ends_with("Z\nnobody fires it yet: run `fencepost schedule serve`\n"), "{first}");
+    assert!(doctor.status == 0 && doctor.stdout.contains("note: nobody leads the schedules"), "{doctor}");
+    assert_eq!(found(&place), ["nobody_leads"]);
+    lead(&place);
+    let again = put();
+    assert!(again.contains("is like that already") && !again.contains("nobody"), "{again}");
+    assert_eq!(found(&place), Vec::<String>::new());
+}
+
+fn what_is_overdue_is_shown_as_that() {
+    let place = place();
+    for state in ["waiting", "overdue"] {
+        match state {
+            "waiting" => assert_eq!(schedule(&place, &["put", "late", "@daily", "--queue", "q"]).0, 0),
+            _ => put_late(&place, "@every 30s", Duration::from_secs(30)),
+        }
+        for args in [&["schedule", "list"] as &[_], &["schedule", "show", "late"], &["status"]] {
+            let shown = place.run(args).stdout;
+            assert!(shown.lines().any(|line| line.ends_with(&format!("  {state}"))), "{state}: {shown}");
+        }
+        let metrics = place.run(&["status", "--prometheus"]).stdout;
+        assert!(metrics.contains(&format!("fencepost_schedules{{state=\"{state}\"}} 1\n")), "{metrics}");
+    }
+}
+
+fn schedules_without_a_queue_are_counted_and_the_queue_is_named() {
+    let place = place();
+    assert_eq!(schedule(&place, &["put", "s", "@daily", "--queue", "q"]).0, 0);
+    assert_eq!(place.run(&["queue", "drop", "q", "--force"]).status, 0);
+    let screen = place.run(&["status"]).stdout;
+    assert!(screen.contains("in all 0 queues") && screen.contains(", 1 schedule\n"), "{screen}");
+    assert!(!screen.contains("Nothing is here") && screen.contains("fencepost queue create q\n"), "{screen}");
+}
+
+fn the_next_time_is_shown_by_the_clocks_of_the_zone_too() {
+    let place = place();
+    let at_eight = ["0 8 * * *", "--queue", "q", "--zone"];
+    for (zone, local) in [("Asia/Kathmandu", Some("T08:00:00+05:45 +0545")), ("UTC", None), ("Etc/UTC", None)] {
+        let put = place.run(&[&["schedule", "put", "s"], &at_eight[..], &[zone]].concat()).stdout;
+        let [show, list] =
+            [&["schedule", "show", "s"] as &[_], &["schedule", "list"]].map(|args| place.run(args).stdout);
+        assert_eq!(place.run(&["schedule", "pause", "s"]).status, 0);
+        let resumed = place.run(&["schedule", "resume", "s"]).stdout;
+        for shown in [&put, &show, &list, &resumed] {
+            match local {
+                Some(local) => assert!(shown.contains(local), "{zone}: {shown}"),
+                None => assert!(!shown.contains("+00:00"), "{zone}: {shown}"),
+            }
+        }
+        assert!(resumed.starts_with("resumed schedule `s`: it fires in "), "{resumed}");
+        let again = schedule(&place, &["resume", "s"]).1;
+        assert_eq!((&again["changed"], again["next_at"].is_string()), (&false.into(), true));
+    }
+}
+
+fn the_payload_is_shown_as_messages_have_it() {
+    let place = place();
+    assert_eq!(schedule(&place, &["put", "s", "@daily", "--queue", "q", "--payload", "größe"]).0, 0);
+    assert_eq!(schedule(&place, &["show", "s"]).1["payload"], "größe");
+    put_late(&place, "@daily", Duration::ZERO);
+    let bytes = schedule(&place, &["show", "late"]).1;
+    assert_eq!((&bytes["payload_base64"], bytes.get("payload")), (&"/w==".into(), None));
 }
 
 /// Three leaders at once, and a second of trouble after the other.

@@ -35,7 +35,9 @@ impl Ground {
                 select fencepost.send('{queue}', 'later of {queue}'::text, delay => '1 h');
                 select id from fencepost.send_once('{queue}', 'once of {queue}', 'once');
                 select fencepost._schedule_put('schedule of {queue}', '@daily', 'UTC', '{queue}', 'k', null, 'secret of {queue}',
-                    'one', 0, null, null, now(), now() + '1 day', now() + '1 day')"
+                    'one', 0, null, null, now(), now() + '1 day', now() + '1 day');
+                insert into fencepost.fired (schedule_id, nominal_at, fired_at, message)
+                    select id, now(), now(), 1 from fencepost.schedule where queue = '{queue}'"
             );
             self.run(&fill).await;
             let work = format!(

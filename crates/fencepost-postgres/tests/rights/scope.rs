@@ -173,7 +173,7 @@ async fn the_functions_of_one_queue_reach_no_other() {
     ground.clear().await;
 }
 
-const SEEN: [(&str, &str); 8] = [
+const SEEN: [(&str, &str); 9] = [
     ("queue_status", "select distinct queue from fencepost.queue_status"),
     ("slot_status", "select distinct queue from fencepost.slot_status"),
     ("dead_letters", "select distinct queue from fencepost.dead_letters"),
@@ -181,6 +181,7 @@ const SEEN: [(&str, &str); 8] = [
     ("_dead_counts", "select distinct queue from fencepost._dead_counts()"),
     ("schedule_status", "select queue from fencepost.schedule_status"),
     ("_schedules", "select queue from fencepost._schedules()"),
+    ("_fired_state", "select split_part(schedule, ' ', 3) from fencepost._fired_state"),
     ("lease_status", "select distinct split_part(name, '/', 1) from fencepost.lease_status"),
 ];
 
@@ -189,7 +190,7 @@ const SEEN: [(&str, &str); 8] = [
 async fn views_show_what_was_granted_alone() {
     let Some(ground) = Ground::new().await else { return };
     ground.run("create schema lair; grant all on schema lair to public").await;
-    for (role, own) in [("producer", &[][..]), ("consumer", &SEEN[..7]), ("holder", &SEEN[7..])] {
+    for (role, own) in [("producer", &[][..]), ("consumer", &SEEN[..8]), ("holder", &SEEN[8..])] {
         let client = ground.client(role).await;
         for (name, sql) in SEEN {
             let rows = client.query(sql, &[]).await.unwrap();
@@ -204,9 +205,15 @@ async fn views_show_what_was_granted_alone() {
             begin insert into leaked values (what); return true; end $$",
         )
         .await;
-        for view in
-            ["queue_status", "slot_status", "dead_letters", "lease_status", "schedule_status", "_schedule_state"]
-        {
+        for view in [
+            "queue_status",
+            "slot_status",
+            "dead_letters",
+            "lease_status",
+            "schedule_status",
+            "_schedule_state",
+            "_fired_state",
+        ] {
             run(&client, &format!("select * from fencepost.{view} v where pg_temp.leak(v::text)")).await;
         }
         for sql in [
@@ -223,6 +230,23 @@ async fn views_show_what_was_granted_alone() {
     ground.run(&format!("grant fencepost_consumer to {}", ground.role("consumer"))).await;
     for (name, sql) in SEEN {
         assert_eq!(consumer.query(sql, &[]).await.unwrap().len(), 2, "{name}");
+    }
+    ground.clear().await;
+}
+
+/// Who may consume a schedule's queue sees what the schedule has fired; a schedule of others is none that there is.
+#[tokio::test]
+async fn what_a_schedule_has_fired_is_told_to_who_may_consume_its_queue() {
+    let Some(ground) = Ground::new().await else { return };
+    for (role, seen) in [("producer", false), ("consumer", true), ("holder", false)] {
+        let client = ground.client(role).await;
+        for (queue, seen) in [("own", seen), ("other", false)] {
+            let history = format!("select * from fencepost._schedule_history('schedule of {queue}')");
+            match client.query(&history, &[]).await {
+                Ok(fires) => assert!(seen && fires.len() == 1, "{role}: {queue}"),
+                Err(error) => assert!(!seen && error.code().unwrap().code() == "42704", "{role}: {queue}: {error:?}"),
+            }
+        }
     }
     ground.clear().await;
 }

@@ -5,6 +5,7 @@ use fencepost::runtime::Scheduling;
 use fencepost::{Result, ScheduleName};
 use serde_json::json;
 
+use super::{find, state};
 use crate::cli::ScheduleNameArgs;
 use crate::open;
 use crate::printer::Printer;
@@ -41,11 +42,17 @@ pub async fn resume(url: &str, args: &ScheduleNameArgs, printer: &Printer) -> Re
     let name = ScheduleName::new(&args.name)?;
     open::existing(url, async |store| {
         let changed = store.resume(&name).await?;
-        let human = || match changed {
-            true => format!("resumed schedule `{name}`"),
-            false => format!("schedule `{name}` is not paused"),
+        let (status, now) = (find(store, &name).await?, store.now().await?);
+        let human = || {
+            let next = state::next_in_words(&status, now);
+            match changed {
+                true => format!("resumed schedule `{name}`: {next}"),
+                false => format!("schedule `{name}` is not paused: {next}"),
+            }
         };
-        printer.answer(human, || json!({"name": name.as_str(), "paused": false, "changed": changed}))
+        printer.answer(human, || {
+            json!({"name": name.as_str(), "paused": status.is_paused, "changed": changed, "next_at": state::next_at(&status)})
+        })
     })
     .await
 }

@@ -50,10 +50,16 @@ fn table(schedules: &[ScheduleStatus], now: Timestamp) -> Table {
             definition.spec.clone().into(),
             definition.zone.clone().into(),
             definition.queue.to_string().into(),
-            status.next.map(|next| text::relative(next.due_at, now)).into(),
+            status
+                .next
+                .map(|next| {
+                    let local = state::local(status, next).map(|local| format!(", {local}")).unwrap_or_default();
+                    format!("{}{local}", text::relative(next.due_at, now))
+                })
+                .into(),
             status.last.map(|last| text::relative(last.fired_at, now)).into(),
             status.missed.into(),
-            state::in_words(status).into(),
+            state::in_words(status, now).into(),
         ]);
     }
     table

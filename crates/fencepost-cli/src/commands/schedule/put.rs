@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use fencepost::runtime::Scheduling;
-use fencepost::{
-    Key, MessageKind, Misfire, Put, QueueName, Result, Schedule, ScheduleName, ScheduleStatus, Spec, Zone,
-};
+use fencepost::{Key, MessageKind, Misfire, Put, QueueName, Result, Schedule, ScheduleName, Spec, Zone};
 use serde_json::json;
 
-use super::find;
+use super::leader::Leader;
+use super::{find, state};
 use crate::cli::SchedulePutArgs;
 use crate::open;
 use crate::printer::Printer;
@@ -21,7 +20,7 @@ pub async fn run(url: &str, args: &SchedulePutArgs, printer: &Printer) -> Result
     let name = &schedule.definition().name;
     open::existing(url, async |store| {
         let put = store.put(&schedule).await?;
-        let status = find(store, name).await?;
+        let (status, leader) = (find(store, name).await?, Leader::find(store).await?);
         let now = store.now().await?;
         let human = || {
             let did = match put {
@@ -29,14 +28,9 @@ pub async fn run(url: &str, args: &SchedulePutArgs, printer: &Printer) -> Result
                 Put::Changed => format!("changed schedule `{name}`"),
                 Put::Unchanged => format!("schedule `{name}` is like that already"),
             };
-            let next = match status.next {
-                Some(next) => {
-                    format!("it fires {}, at {}", text::relative(next.due_at, now), text::rfc3339(next.nominal_at))
-                }
-                None if status.is_paused => "it is paused".into(),
-                None => "it does not fire any more".into(),
-            };
-            format!("{did}: {next}")
+            let is_idle = status.next.is_some() && leader.is_nobody(now);
+            let hint = if is_idle { "\nnobody fires it yet: run `fencepost schedule serve`" } else { "" };
+            format!("{did}: {}{hint}", state::next_in_words(&status, now))
         };
         printer.answer(human, || {
             let outcome = match put {
@@ -45,14 +39,10 @@ pub async fn run(url: &str, args: &SchedulePutArgs, printer: &Printer) -> Result
                 Put::Unchanged => "unchanged",
             };
             json!({"name": name.as_str(), "outcome": outcome, "spec": status.definition.spec,
-                "next_at": next_at(&status), "paused": status.is_paused})
+                "next_at": state::next_at(&status), "paused": status.is_paused})
         })
     })
     .await
-}
-
-fn next_at(status: &ScheduleStatus) -> Option<String> {
-    status.next.map(|next| text::rfc3339(next.nominal_at))
 }
 
 fn schedule(args: &SchedulePutArgs) -> Result<Schedule> {

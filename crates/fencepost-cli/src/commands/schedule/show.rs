@@ -1,10 +1,11 @@
 //! `fencepost schedule show`: what a schedule sends, how it stands, and what it has fired.
 
-use fencepost::{Fired, Result, ScheduleName, ScheduleStatus, Timestamp};
+use fencepost::{Fired, NextFire, Result, ScheduleName, ScheduleStatus, Timestamp};
 use serde_json::{Value, json};
 
 use super::{find, state};
 use crate::cli::ScheduleNameArgs;
+use crate::commands::message;
 use crate::open;
 use crate::printer::Printer;
 use crate::table::{Table, facts};
@@ -28,6 +29,7 @@ pub async fn run(url: &str, args: &ScheduleNameArgs, printer: &Printer) -> Resul
         };
         printer.answer(human, || {
             let mut answer = state::json(&status);
+            message::extend_with_payload(&mut answer, &status.definition.payload);
             answer["fires"] = fires.iter().map(json_of).collect();
             answer
         })
@@ -38,6 +40,10 @@ pub async fn run(url: &str, args: &ScheduleNameArgs, printer: &Printer) -> Resul
 fn lines(status: &ScheduleStatus, now: Timestamp) -> Vec<(&'static str, String)> {
     let definition = &status.definition;
     let or_none = |shown: Option<String>| shown.unwrap_or_else(|| "-".into());
+    let next = |next: NextFire| {
+        let local = state::local(status, next).map(|local| format!(" ({local})")).unwrap_or_default();
+        format!("{}{local}, {}", text::rfc3339(next.nominal_at), text::relative(next.nominal_at, now))
+    };
     let at = |at: Timestamp| format!("{}, {}", text::rfc3339(at), text::relative(at, now));
     vec![
         ("schedule", definition.name.to_string()),
@@ -51,8 +57,8 @@ fn lines(status: &ScheduleStatus, now: Timestamp) -> Vec<(&'static str, String)>
         ("jitter", text::exact(definition.jitter)),
         ("from", or_none(definition.from.map(text::rfc3339))),
         ("until", or_none(definition.until.map(text::rfc3339))),
-        ("state", state::in_words(status)),
-        ("next", or_none(status.next.map(|next| at(next.nominal_at)))),
+        ("state", state::in_words(status, now)),
+        ("next", or_none(status.next.map(next))),
         ("last", or_none(status.last.map(|last| at(last.nominal_at)))),
         ("missed", text::counted(status.missed, "time")),
     ]

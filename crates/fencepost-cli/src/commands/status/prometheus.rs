@@ -35,8 +35,9 @@ pub fn exposition(status: &Status) -> String {
 
 fn schedules(text: &mut Text, status: &Status) {
     let all = &status.schedules;
-    let states = State::ALL
-        .map(|state| ([("state", state.as_str())], all.iter().filter(|schedule| State::of(schedule) == state).count()));
+    let states = State::ALL.map(|state| {
+        ([("state", state.as_str())], all.iter().filter(|schedule| State::of(schedule, status.now) == state).count())
+    });
     text.gauge("fencepost_schedules", "Schedules by their state.", states);
     let overdue = schedule::state::overdue(all, status.now).unwrap_or_default().as_secs_f64();
     let help = "How long ago the first schedule was due that was not fired; 0 without one.";

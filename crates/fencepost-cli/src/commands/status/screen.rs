@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use fencepost::lease::Phase as LeasePhase;
 use fencepost::slot::Phase;
-use fencepost::{QueueStatus, SlotStatus, StoreInfo, Timestamp};
+use fencepost::{QueueStatus, ScheduleStatus, SlotStatus, StoreInfo, Timestamp};
 
 use super::{Slots, Status, Storage, role};
-use crate::commands::schedule::state::State;
+use crate::commands::schedule::state::{State, Trouble};
 use crate::commands::{lease, slot};
 use crate::table::Table;
 use crate::text::{self, count, counted};
@@ -51,7 +51,7 @@ fn storage(storage: &Storage) -> String {
 }
 
 fn in_all(status: &Status) -> String {
-    if status.queues.is_empty() && status.leases.is_empty() {
+    if status.queues.is_empty() && status.leases.is_empty() && status.schedules.is_empty() {
         return String::new();
     }
     let lag = status.consumers.iter().map(|consumer| consumer.lag).sum();
@@ -170,7 +170,7 @@ fn schedules(status: &Status) -> Table {
             told.next.map(|next| text::relative(next.due_at, status.now)).into(),
             told.last.map(|last| ago(last.fired_at, status.now)).into(),
             told.missed.into(),
-            State::of(told).as_str().to_owned().into(),
+            State::of(told, status.now).as_str().to_owned().into(),
         ]);
     }
     table
@@ -187,7 +187,13 @@ fn ago(at: Timestamp, now: Timestamp) -> String {
 
 fn next_step(status: &Status) -> Option<String> {
     let [first, ..] = &*status.queues else {
-        return Some("Nothing is here yet. Make a queue: fencepost queue create orders".into());
+        return Some(match &*status.schedules {
+            [] => "Nothing is here yet. Make a queue: fencepost queue create orders".into(),
+            [first, ..] => {
+                let queue = text::shell_word(first.definition.queue.as_str());
+                format!("No queue is here. Make one that schedules send to: fencepost queue create {queue}")
+            }
+        });
     };
     let idle = status.consumers.is_empty() && status.queues.iter().all(|queue| queue.stored == 0);
     let name = text::shell_word(first.queue.as_str());
@@ -200,7 +206,11 @@ fn trouble(status: &Status) -> Option<String> {
     let blocked = (all.blocked > 0).then(|| format!("{} locked by a transaction", counted(all.blocked, "slot")));
     let given_up = format!("{} with an open batch that nobody works on", counted(all.given_up, "slot"));
     let given_up = (all.given_up > 0).then_some(given_up);
-    let troubled = status.schedules.iter().filter(|schedule| schedule.trouble().is_some()).count() as u64;
+    let waits_for_somebody = |schedule: &&ScheduleStatus| {
+        let trouble = Trouble::of(schedule, status.queues.iter().map(|queue| &queue.queue));
+        trouble.is_some_and(|trouble| trouble != Trouble::TargetBack)
+    };
+    let troubled = status.schedules.iter().filter(waits_for_somebody).count() as u64;
     let troubled = (troubled > 0).then(|| format!("{} with a problem", counted(troubled, "schedule")));
     let found: Vec<_> = blocked.into_iter().chain(given_up).chain(troubled).collect();
     (!found.is_empty()).then(|| format!("{}: `fencepost doctor` says what to do", found.join(", ")))

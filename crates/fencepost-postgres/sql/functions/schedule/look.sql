@@ -50,9 +50,9 @@ begin
 end
 $$;
 
--- What a schedule has fired, the last 100, oldest first.
+-- What a schedule has fired, the last 100, oldest first; the error `not_found` for one that the caller may not see.
 create or replace function fencepost._schedule_history(schedule text) returns setof fencepost.fired
-language plpgsql stable security definer
+language plpgsql stable
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
@@ -61,9 +61,14 @@ set max_parallel_workers_per_gather = 0
 set plan_cache_mode = force_generic_plan
 as $$
 declare
-    present fencepost.schedule := fencepost._schedule(schedule);
+    number bigint := (select s.id from fencepost._schedule_state s where s.name = schedule);
 begin
-    return query select * from (
-        select * from fencepost.fired f where f.schedule_id = present.id order by f.nominal_at desc limit 100) h order by h.nominal_at;
+    if number is null then
+        perform fencepost._name('a schedule name', schedule);
+        perform fencepost._refuse('not_found', format('cannot find the schedule `%s`', schedule), jsonb_build_object('schedule', schedule),
+            'the view fencepost.schedule_status shows the schedules there are');
+    end if;
+    return query select h.schedule_id, h.nominal_at, h.fired_at, h.message from (
+        select * from fencepost._fired_state f where f.schedule_id = number order by f.nominal_at desc limit 100) h order by h.nominal_at;
 end
 $$;
