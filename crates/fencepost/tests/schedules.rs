@@ -28,6 +28,7 @@ impl ScheduleObserver for Ears {
     fn hear(&self, event: ScheduleEvent<'_>) {
         let _ = self.0.send(match event {
             ScheduleEvent::Leads { .. } => "leads",
+            ScheduleEvent::Fired { schedule, .. } if schedule.as_str() == "t" => "t fired",
             ScheduleEvent::Fired { .. } => "fired",
             _ => "other",
         });
@@ -196,7 +197,7 @@ async fn b09_an_idle_leader_asks_once_a_renewal_and_hears_of_changes() {
     let other = fencepost::open(database.url()).await.unwrap();
     let since = Instant::now();
     put(&*other, "t", "@every 1s").await;
-    leading.hears("fired").await;
+    leading.hears("t fired").await;
     assert!(since.elapsed() < Duration::from_secs(2), "{:?}", since.elapsed());
     leading.stop.cancel();
     assert!(leading.task.await.unwrap().is_ok());
@@ -255,4 +256,28 @@ async fn set_clocks(url: &str, server: &tokio_postgres::Client) {
     assert!(fired.windows(2).all(|pair| pair[0].nominal_at < pair[1].nominal_at), "{url}: {fired:?}");
     assert_eq!(store.queue_status().await.unwrap()[0].stored, fired.len() as u64, "{url}");
     store.close().await;
+}
+
+/// A queue that somebody has locked for long keeps no other from its messages, and gets its own afterwards.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_is_locked_keeps_no_other_waiting() {
+    let Some(server) = skip_or_fail(PgServer::shared().await) else { return };
+    let database = server.database().await.unwrap();
+    let store = fencepost::open(database.url()).create(true).await.unwrap();
+    let mut leading = Leading::over(store.contract(), "@every 1s").await;
+    let other = QueueName::new("other").unwrap();
+    store.create_queue(&other, Partitions::default()).await.unwrap();
+    let schedule = Schedule::new(ScheduleName::new("t").unwrap(), Spec::parse("@every 1s").unwrap(), other);
+    store.put(&schedule).await.unwrap();
+    leading.hears("t fired").await;
+    let mut rival = database.connect().await.unwrap();
+    let drop = rival.transaction().await.unwrap();
+    drop.batch_execute("select fencepost.drop_queue('q', true)").await.unwrap();
+    for _ in 0..5 {
+        leading.hears("t fired").await;
+    }
+    drop.rollback().await.unwrap();
+    leading.hears("fired").await;
+    leading.stop.cancel();
+    leading.task.await.unwrap().unwrap();
 }

@@ -4,13 +4,14 @@
 mod event;
 mod ticks;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fencepost_core::schedule::{ScheduleStatus, Tick, TickOutcome};
 use fencepost_core::{
-    AcquireLease, Acquired, Due, Error, HolderName, Kind, LeaseName, LeaseToken, Result, Retry, Store, Timestamp,
-    Topic, Ttl,
+    AcquireLease, Acquired, Due, Error, HolderName, Kind, LeaseName, LeaseToken, QueueName, Result, Retry, Store,
+    Timestamp, Topic, Ttl,
 };
 use fencepost_schedule::Schedule;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -274,7 +275,12 @@ impl Scheduler {
             return Ok(others);
         }
         let ticks = ticks::judge(&due.schedules, due.now);
-        let outcomes = self.commit(token, &ticks).await?;
+        let outcomes = match self.commit(token, &ticks).await {
+            Err(error) if error.kind() == Kind::Busy => {
+                self.commit_by_queue(token, &due.schedules, &ticks).await?.ok_or(error)?
+            }
+            outcomes => outcomes?,
+        };
         self.tell(&due.schedules, &ticks, &outcomes);
         if ticks.len() < due.schedules.len() {
             return Ok(Duration::ZERO);
@@ -285,6 +291,35 @@ impl Scheduler {
             _ => tick.next.map(|next| until(next.due_at)),
         };
         Ok(ticks.iter().zip(&outcomes).filter_map(next_of).fold(others, Duration::min))
+    }
+
+    /// Commits what is sent to each queue by itself, so that one that somebody has locked keeps no other from its messages. Nothing when that
+    /// helped none of them.
+    async fn commit_by_queue(
+        &self,
+        token: &LeaseToken,
+        due: &[ScheduleStatus],
+        ticks: &[Tick],
+    ) -> Result<Option<Vec<TickOutcome>>> {
+        let mut by_queue: BTreeMap<&QueueName, Vec<usize>> = BTreeMap::new();
+        for (place, status) in due.iter().take(ticks.len()).enumerate() {
+            by_queue.entry(&status.definition.queue).or_default().push(place);
+        }
+        let (mut outcomes, mut has_helped) = (vec![TickOutcome::Changed; ticks.len()], false);
+        for (queue, places) in by_queue.iter().filter(|_| by_queue.len() > 1) {
+            let own: Vec<Tick> = places.iter().map(|place| ticks[*place].clone()).collect();
+            match self.commit(token, &own).await {
+                Ok(made) => {
+                    has_helped = true;
+                    places.iter().zip(made).for_each(|(place, outcome)| outcomes[*place] = outcome);
+                }
+                Err(error) if error.kind() == Kind::Busy => {
+                    tracing::warn!(%queue, %error, "schedules have to wait: somebody has their queue locked");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(has_helped.then_some(outcomes))
     }
 
     async fn commit(&self, token: &LeaseToken, ticks: &[Tick]) -> Result<Vec<TickOutcome>> {

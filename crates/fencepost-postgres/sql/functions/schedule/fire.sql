@@ -41,6 +41,7 @@ $$;
 -- arrays; `times` has arrays of nominal times, as texts. A row for each tick whose schedule is still as it was judged: whether its queue is
 -- gone, and what was sent for which nominal times. One that somebody else has locked is left out, so that nobody keeps the others from firing.
 -- Locks: the lease's row FOR KEY SHARE, then the schedules' rows FOR NO KEY UPDATE, skipped when they are locked.
+-- Waits for a queue that is being dropped for less than others do: whoever leads has to renew its lease.
 -- INVARIANT: nominal times only rise. What is not after the last one that a schedule fired is left out, so each fires once.
 create or replace function fencepost._schedules_fire(
     leader text, epoch bigint, names text[], revisions bigint[], times text[], skipped bigint[], next_times timestamptz[],
@@ -55,7 +56,7 @@ set enable_bitmapscan = off
 set jit = off
 set max_parallel_workers_per_gather = 0
 set plan_cache_mode = force_generic_plan
-set lock_timeout = '5s'
+set lock_timeout = '1s'
 as $$
 declare
     locked bigint[];
