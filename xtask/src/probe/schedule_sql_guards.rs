@@ -75,4 +75,13 @@ pub const GUARDS: &[SqlGuard] = &[
         program: "conformance",
         red: "schedules::what_is_due_when_a_schedule_is_changed_is_not_lost",
     },
+    SqlGuard {
+        name: "pg-fire-key",
+        without: "the record of what was fired may have a nominal time twice",
+        file: "tables/0007_schedule.sql",
+        text: "primary key (schedule_id, nominal_at)",
+        instead: "primary key (schedule_id, nominal_at, message)",
+        program: "engine",
+        red: "schedules::b08_the_record_of_fires_lets_no_nominal_time_in_twice",
+    },
 ];

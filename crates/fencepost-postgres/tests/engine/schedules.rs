@@ -337,3 +337,17 @@ async fn b11_a_row_that_cannot_be_read_is_told_of_alone() {
     assert_eq!(put, Put::Changed);
     assert_eq!(ground.stage.store.schedule(&named("bad")).await.unwrap().unwrap().unreadable, None);
 }
+
+/// The record of what was fired has each nominal time of a schedule once, whatever the schedule's own row says: what would be sent for it again is
+/// not sent.
+#[tokio::test]
+async fn b08_the_record_of_fires_lets_no_nominal_time_in_twice() {
+    let Some(ground) = Ground::new().await else { return };
+    let client = ground.stage.client().await;
+    let tick = ground.put("s").await;
+    ground.stage.store.fire_schedules(&ground.leader, std::slice::from_ref(&tick)).await.unwrap();
+    run(&client, "update fencepost.schedule set last_at = null, last_fired_at = null, last_message = null").await;
+    let again = Tick { revision: tick.revision + 1, ..tick };
+    assert!(ground.stage.store.fire_schedules(&ground.leader, &[again]).await.is_err());
+    assert_eq!(ground.sent().await, 1);
+}

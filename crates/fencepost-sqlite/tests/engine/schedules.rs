@@ -98,3 +98,27 @@ fn b11_a_row_that_cannot_be_read_is_told_of_alone() {
         assert_eq!(store.schedule(&bad).await.unwrap().unwrap().unreadable, None);
     });
 }
+
+/// The record of what was fired has each nominal time of a schedule once, whatever the schedule's own row says: what would be sent for it again is
+/// not sent.
+#[test]
+fn b08_the_record_of_fires_lets_no_nominal_time_in_twice() {
+    run(async {
+        let place = Place::new();
+        let store = place.stage().await;
+        let leader = lead(&store).await;
+        let at = store.now().await.unwrap();
+        let name = ScheduleName::new("s").unwrap();
+        let definition = ScheduleDefinition::new(name.clone(), "@hourly", orders());
+        store.put_schedule(&definition, Some(NextFire { nominal_at: at, due_at: at }), at).await.unwrap();
+        let tick = async || {
+            let revision = store.schedule(&name).await.unwrap().unwrap().revision;
+            Tick { name: name.clone(), revision, fires: vec![at], missed: 0, next: None, problem: None }
+        };
+        store.fire_schedules(&leader, &[tick().await]).await.unwrap();
+        let forget = "UPDATE fencepost_schedule SET last_at = NULL, last_fired_at = NULL, last_message = NULL";
+        place.connect().execute_batch(forget).unwrap();
+        assert!(store.fire_schedules(&leader, &[tick().await]).await.is_err());
+        assert_eq!(store.queue_status().await.unwrap()[0].stored, 1);
+    });
+}
