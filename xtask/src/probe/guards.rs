@@ -342,13 +342,4 @@ pub const GUARDS: &[Guard] = &[
         engines: &[SQLITE],
         red: &["fires::b08_a_fenced_leader_fires_nothing"],
     },
-    Guard {
-        name: "sqlite-schedule-key",
-        without: "the record of what was fired may have a nominal time twice",
-        file: "crates/fencepost-sqlite/sql/migrations/0005_schedules.sql",
-        text: "PRIMARY KEY (schedule_id, nominal_at)",
-        instead: "PRIMARY KEY (schedule_id, nominal_at, message)",
-        engines: &[SQLITE],
-        red: &["schedules::b08_the_record_of_fires_lets_no_nominal_time_in_twice"],
-    },
 ];
