@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use fencepost_core::{
-    AcquireLease, Acquired, HolderName, LeaseName, LeaseToken, Leases, NextFire, Put, ScheduleDefinition, ScheduleName,
-    Schedules, Store, Tick, TickOutcome,
+    AcquireLease, Acquired, HolderName, LeaseName, LeaseToken, Leases, NextFire, Put, Queues, ScheduleDefinition,
+    ScheduleName, Schedules, Store, Tick, TickOutcome,
 };
 use fencepost_sqlite::SqliteStore;
 
