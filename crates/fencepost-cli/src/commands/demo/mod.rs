@@ -73,8 +73,21 @@ async fn show(
     let figures = stage.close().await;
     outcome?;
     // Only the table stays, to be looked at.
-    store.drop_queue(&path()?.queue, true).await?;
+    drop_queue(store).await?;
     verdict::give(&figures, expected, &table.rows().await?, input, table.place())
+}
+
+/// Drops the demo's queue. Whether one was dropped whose answer was lost is found by dropping it again.
+async fn drop_queue(store: &Store) -> Result<()> {
+    let queue = path()?.queue;
+    let mut dropped = store.drop_queue(&queue, true).await;
+    if dropped.as_ref().is_err_and(|error| error.kind() == Kind::UnknownOutcome) {
+        dropped = store.drop_queue(&queue, true).await;
+        if dropped.as_ref().is_err_and(|error| error.kind() == Kind::NotFound) {
+            return Ok(());
+        }
+    }
+    dropped.map(drop)
 }
 
 /// The demo's consumer.

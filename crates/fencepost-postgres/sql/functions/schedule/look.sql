@@ -54,11 +54,6 @@ $$;
 create or replace function fencepost._schedule_history(schedule text) returns setof fencepost.fired
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
-set jit = off
-set max_parallel_workers_per_gather = 0
-set plan_cache_mode = force_generic_plan
 as $$
 declare
     number bigint := (select s.id from fencepost._schedule_state s where s.name = schedule);
