@@ -145,7 +145,7 @@ pub const GUARDS: &[Guard] = &[
         name: "leader-given-back",
         without: "a leader that ends keeps its lease until that expires",
         file: LEADER,
-        text: "timeout(self.request.ttl.get() / 3, self.store.release_lease(token)).await;",
+        text: "timeout(self.pause(), self.store.release_lease(token)).await;",
         instead: "Ok::<_, fencepost_core::Error>(Ok::<(), fencepost_core::Error>(()));",
         engines: &[RUNTIME],
         red: &["schedules::what_is_due_fires_at_its_time_and_a_stop_gives_the_lease_back"],

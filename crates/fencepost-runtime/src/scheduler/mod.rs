@@ -178,7 +178,7 @@ impl Scheduler {
             return outcome;
         }
         // What came of the term is told, whatever comes of this, and before the lease ends by itself.
-        let released = timeout(self.request.ttl.get() / 3, self.store.release_lease(token)).await;
+        let released = timeout(self.pause(), self.store.release_lease(token)).await;
         if let Ok(Err(error)) = released {
             tracing::debug!(%error, "the lease of the scheduler was not given back");
         }
@@ -330,9 +330,9 @@ impl Scheduler {
         })
     }
 
-    /// A commit must be answered before the lease ends without a renewal; what it has done is found by the next look.
+    /// A commit must be answered so soon that the looks that follow, and find what it has done, still fit into the lease.
     async fn bounded<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
-        let bound = (self.request.ttl.get() / 3 * 2).min(LONGEST_PAUSE);
+        let bound = (self.request.ttl.get() / 3).min(LONGEST_PAUSE);
         timeout(bound, call).await.unwrap_or_else(|_| {
             let unanswered = "cannot tell whether the schedules were fired: the store has not answered in time";
             Err(Error::new(Kind::UnknownOutcome, unanswered).during("fire_schedules"))

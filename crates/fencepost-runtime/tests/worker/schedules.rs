@@ -294,7 +294,7 @@ async fn b08_a_commit_that_comes_late_fires_nothing() {
     pass(seconds(1)).await;
     store.force_release_lease(&lease(), &Reason::new("it hangs").unwrap()).await.unwrap();
     let new = Leading::supervise(Arc::new(store.clone()));
-    pass(seconds(3)).await;
+    pass(seconds(1)).await;
     spy.hang(Hangs::Nothing);
     let error = old.ended().await.unwrap_err();
     let source = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<Error>());

@@ -56,7 +56,7 @@ set enable_bitmapscan = off
 set jit = off
 set max_parallel_workers_per_gather = 0
 set plan_cache_mode = force_generic_plan
-set lock_timeout = '1s'
+set lock_timeout = '500ms'
 as $$
 declare
     locked bigint[];
