@@ -6,6 +6,7 @@ use fencepost_core::Timestamp;
 
 use crate::calendar::LocalTime;
 use crate::timetable::{Nominal, Shift, Timetable};
+use crate::zone::Zone;
 
 /// A nominal time as the clocks of its zone show it.
 ///
@@ -27,20 +28,21 @@ impl Timetable {
     pub fn preview(&self, after: Timestamp, count: usize) -> Vec<Preview> {
         let first = self.next_after(after);
         let nominal = std::iter::successors(first, |last| self.next_after(last.at)).take(count);
-        nominal.map(|nominal| self.shown(nominal)).collect()
-    }
-
-    fn shown(&self, nominal: Nominal) -> Preview {
-        Preview {
-            nominal,
-            local: self.zone().local(nominal.at),
-            offset_seconds: self.zone().offset_at(nominal.at),
-            abbreviation: self.zone().abbreviation_at(nominal.at),
-        }
+        nominal.map(|nominal| Preview::at(self.zone(), nominal)).collect()
     }
 }
 
 impl Preview {
+    /// A nominal time as the clocks of `zone` show it.
+    pub fn at(zone: &Zone, nominal: Nominal) -> Self {
+        Self {
+            nominal,
+            local: zone.local(nominal.at),
+            offset_seconds: zone.offset_at(nominal.at),
+            abbreviation: zone.abbreviation_at(nominal.at),
+        }
+    }
+
     /// The offset as RFC 3339 has it: `+02:00`. Offsets of former times that have seconds are shown with them.
     pub fn offset(&self) -> String {
         let sign = if self.offset_seconds < 0 { '-' } else { '+' };

@@ -13,7 +13,7 @@ use crate::error::driver_error;
 use crate::lease;
 use crate::queue::{append, append_all};
 use crate::state::{Group, damaged};
-use crate::statement::{all, execute, find, one};
+use crate::statement::{all, execute, find};
 use crate::store::SqliteStore;
 
 #[async_trait]
@@ -249,9 +249,9 @@ fn store(connection: &Connection, status: &ScheduleStatus) -> Result<()> {
         stored_count(status.missed),
         status.problem.as_deref(),
         definition.payload,
-        0,
     ];
-    one(connection, include_str!("../sql/schedule/store.sql"), values, |_| Ok(()))
+    execute(connection, include_str!("../sql/schedule/store.sql"), values)?;
+    Ok(())
 }
 
 fn stored_count(count: u64) -> i64 {

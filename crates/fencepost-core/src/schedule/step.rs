@@ -70,6 +70,11 @@ impl ScheduleStatus {
         self.problem.as_deref().or(self.unreadable.as_deref())
     }
 
+    /// Whether its queue was not there when it last was to fire.
+    pub fn has_lost_its_queue(&self) -> bool {
+        self.problem.as_ref().is_some_and(|problem| *problem == no_target(&self.definition.queue))
+    }
+
     /// For engines: stopped until it is resumed; none when it is.
     pub fn paused(&self) -> Option<Self> {
         (!self.is_paused).then(|| Self { revision: self.revision + 1, is_paused: true, next: None, ..self.clone() })

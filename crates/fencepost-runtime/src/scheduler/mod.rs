@@ -221,6 +221,11 @@ impl Scheduler {
         (self.request.ttl.get() / (3 * ATTEMPTS)).min(LONGEST_PAUSE)
     }
 
+    /// How long another call may take: the looks that follow, and find what it has done, still fit into the lease.
+    fn bound(&self) -> Duration {
+        (self.request.ttl.get() / 3).min(LONGEST_PAUSE)
+    }
+
     /// Renews the lease and looks for what is due: attempts it a few times within a third of the TTL, each in bounded time. Returns also
     /// when it looked.
     async fn look(&self, token: &LeaseToken) -> Result<(Instant, Due)> {
@@ -244,8 +249,8 @@ impl Scheduler {
     }
 
     /// Lets schedules go on that an earlier leader could not read and this one can. Returns whether there were any.
-    async fn revive(&self, token: &LeaseToken) -> Result<bool> {
-        let (all, now) = (self.store.schedule_status().await?, self.store.now().await?);
+    async fn revive(&self, token: &LeaseToken, now: Timestamp) -> Result<bool> {
+        let all = timeout(self.bound(), self.store.schedule_status()).await.unwrap_or_else(|_| Err(late()))?;
         // By its revision: one that was put or removed meanwhile stays so.
         let revived = |status: &ScheduleStatus| {
             let schedule = Schedule::of(status).ok().filter(|_| status.has_stopped())?;
@@ -263,7 +268,7 @@ impl Scheduler {
     /// Fires what is due, as much as one commit takes; how long after the look the next one is to come.
     async fn fire(&self, token: &LeaseToken, due: &Due, is_first: &mut bool) -> Result<Duration> {
         if *is_first {
-            let has_revived = self.revive(token).await?;
+            let has_revived = self.revive(token, due.now).await?;
             *is_first = false;
             if has_revived {
                 return Ok(Duration::ZERO);
@@ -323,19 +328,13 @@ impl Scheduler {
     }
 
     async fn commit(&self, token: &LeaseToken, ticks: &[Tick]) -> Result<Vec<TickOutcome>> {
-        let fired = self.bounded(self.store.fire_schedules(token, ticks)).await;
+        let fired = timeout(self.bound(), self.store.fire_schedules(token, ticks)).await.unwrap_or_else(|_| {
+            let unanswered = "cannot tell whether the schedules were fired: the store has not answered in time";
+            Err(Error::new(Kind::UnknownOutcome, unanswered).during("fire_schedules"))
+        });
         fired.map_err(|error| match error.kind() {
             Kind::Fenced => leadership_lost("the lease was lost".into()).caused_by(error),
             _ => error,
-        })
-    }
-
-    /// A commit must be answered so soon that the looks that follow, and find what it has done, still fit into the lease.
-    async fn bounded<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
-        let bound = (self.request.ttl.get() / 3).min(LONGEST_PAUSE);
-        timeout(bound, call).await.unwrap_or_else(|_| {
-            let unanswered = "cannot tell whether the schedules were fired: the store has not answered in time";
-            Err(Error::new(Kind::UnknownOutcome, unanswered).during("fire_schedules"))
         })
     }
 

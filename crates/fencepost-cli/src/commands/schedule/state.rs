@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use fencepost::schedule::nominal_time;
-use fencepost::{NextFire, QueueName, ScheduleStatus, Spec, Timestamp, Timetable, Zone};
+use fencepost::{NextFire, Nominal, Preview, QueueName, ScheduleStatus, Shift, Timestamp, Zone};
 use serde_json::{Value, json};
 
 use crate::text;
@@ -70,19 +69,12 @@ pub fn next_in_words(status: &ScheduleStatus, now: Timestamp) -> String {
     }
 }
 
-/// The nominal time by the clocks of the schedule's zone, to the second; nothing where they show UTC, and for a zone that is not known here.
+/// The nominal time by the clocks of the schedule's zone; nothing where they show UTC, and for a zone that is not known here.
 pub fn local(status: &ScheduleStatus, next: NextFire) -> Option<String> {
     let zone = Zone::parse(&status.definition.zone).ok()?;
-    let at = next.nominal_at.as_micros().div_euclid(SECOND) * SECOND;
-    let spec = Spec::parse(&nominal_time(Timestamp::from_micros(at))).ok()?;
-    let before = Timestamp::from_micros(at - SECOND);
-    let fires = Timetable::new(spec, zone, before).preview(before, 1);
-    let shown = fires.first().filter(|fire| fire.abbreviation != "UTC");
-    shown.map(|fire| format!("{}{} {}", fire.local, fire.offset(), fire.abbreviation))
+    let shown = Preview::at(&zone, Nominal { at: next.nominal_at, shift: Shift::None });
+    (shown.abbreviation != "UTC").then(|| shown.to_string())
 }
-
-/// In microseconds.
-const SECOND: i64 = 1_000_000;
 
 /// What keeps a schedule from firing, or did the last time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,11 +90,10 @@ pub enum Trouble {
 impl Trouble {
     /// What the problem that is recorded of a schedule means while these are the queues.
     pub fn of<'a>(status: &ScheduleStatus, mut queues: impl Iterator<Item = &'a QueueName>) -> Option<Self> {
-        let (problem, queue) = (status.trouble()?, &status.definition.queue);
-        // The text is all that engines keep of why: one that cannot be read has no next time, and neither has one whose last time found no queue.
-        Some(match problem == format!("the queue `{queue}` does not exist") {
+        status.trouble()?;
+        Some(match status.has_lost_its_queue() {
             false => Self::Unreadable,
-            true if queues.any(|there| there == queue) => Self::TargetBack,
+            true if queues.any(|there| *there == status.definition.queue) => Self::TargetBack,
             true => Self::TargetGone,
         })
     }

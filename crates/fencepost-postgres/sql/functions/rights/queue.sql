@@ -66,7 +66,7 @@ as $$
         maintain,_claim,_receive,_messages_of,_dispose,_heartbeat,_leave,_members,_next_due,_read,
         _slot_report,_consumer_report,_blocked_slots,_queue_status,_dead_counts,_dead_letters,_slot_history,
         lease_acquire,lease_renew,lease_release,lease_guard,_lease_states,_lease_history,_prefixes,_listed,
-        _sleep,_marks,_by_topic,_topic_hash,notify,_notices,_schedules,_schedule_history,
+        _sleep,_marks,_by_topic,_topic_hash,notify,_notices,_schedules,_schedule,_schedule_history,
         _may,_may_consume,_may_hold,_consumable,_by_number,_by_queue,_by_each,_by_prefix,_prefix_function,_receiver,_consumer_calls,_lease_calls,
         _queue_number,_found_number,_received_from,_arrive,_clock,_uncommitted,_refuse,_name,_within,_time,payload_text,payload_json}'::text[],
         '{installed,installation,installation_history,queue_status,slot_status,lease_status,schedule_status,_schedule_state,_fired_state,dead_letters}'::text[])

@@ -56,14 +56,9 @@ language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    number bigint := (select s.id from fencepost._schedule_state s where s.name = schedule);
+    present fencepost.schedule := fencepost._schedule(schedule);
 begin
-    if number is null then
-        perform fencepost._name('a schedule name', schedule);
-        perform fencepost._refuse('not_found', format('cannot find the schedule `%s`', schedule), jsonb_build_object('schedule', schedule),
-            'the view fencepost.schedule_status shows the schedules there are');
-    end if;
     return query select h.schedule_id, h.nominal_at, h.fired_at, h.message from (
-        select * from fencepost._fired_state f where f.schedule_id = number order by f.nominal_at desc limit 100) h order by h.nominal_at;
+        select * from fencepost._fired_state f where f.schedule_id = present.id order by f.nominal_at desc limit 100) h order by h.nominal_at;
 end
 $$;

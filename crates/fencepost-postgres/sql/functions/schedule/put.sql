@@ -98,14 +98,15 @@ begin
 end
 $$;
 
--- A schedule's row, or the error `not_found`.
+-- A schedule's row, or the error `not_found`, also for one that the caller may not see.
 create or replace function fencepost._schedule(name text) returns fencepost.schedule
 language plpgsql stable
+set search_path = pg_catalog, pg_temp
 as $$
 declare
     found_schedule fencepost.schedule;
 begin
-    select * into found_schedule from fencepost.schedule s where s.name = _schedule.name;
+    select * into found_schedule from fencepost._schedule_state s where s.name = _schedule.name;
     if found_schedule.id is null then
         perform fencepost._name('a schedule name', name);
         perform fencepost._refuse('not_found', format('cannot find the schedule `%s`', name), jsonb_build_object('schedule', name),
