@@ -204,4 +204,13 @@ pub const GUARDS: &[Guard] = &[
         engines: &[RUNTIME],
         red: &["schedules::a_leader_that_waits_for_its_store_can_be_stopped"],
     },
+    Guard {
+        name: "leader-refused",
+        without: "who would lead while another does is told that something conflicts, and not that he does not lead",
+        file: LEADER,
+        text: "Err(leadership_lost(format!(\"`{holder}` leads\")).with(",
+        instead: "Err(Error::new(Kind::Conflict, format!(\"`{holder}` leads\")).with(",
+        engines: &[RUNTIME],
+        red: &["schedules::b05_one_leads_and_another_takes_over"],
+    },
 ];
